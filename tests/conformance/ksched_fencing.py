@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from situate.sharding.fencing.admit import Fence, Refusal, Role, TokenChecker, Writer, WriteRequest, admit
+from situate.sharding.fencing.admit import Fence, Refusal, Role, Writer, WriteRequest, admit
 from situate.sharding.model.field_paths import Content, FieldPaths
 from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR_UID, FINALIZER
 from situate.sharding.model.object_view import Holder, Placement, assigned_content, released_content, view_of
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
+from tests.sharding.fencing.token_checker import TokenChecker
 
 PATHS = FieldPaths()
 FENCE = Fence(PATHS)

@@ -13,8 +13,7 @@ from itertools import pairwise
 from math import lcm
 from typing import Any
 
-from situate.sharding.leases.ring_leases import RingState, ring_state
-from situate.sharding.partitions.hash_arrays import fnv1a64_many, hashes_of, partitions_of
+from situate.sharding.partitions.hash_arrays import fnv1a64_many
 from situate.sharding.partitions.hash_ring import HashRing, Rendezvous
 from situate.sharding.partitions.hashing import SPACE, fnv1a64, xxhash64
 from situate.sharding.partitions.partitions import (
@@ -26,6 +25,8 @@ from situate.sharding.partitions.partitions import (
 from situate.sharding.partitions.repartition import resize_owners, split_partition
 from situate.sharding.partitions.slots import SLOTS, even_table, slot_of
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, UnknownPhraseError, compared, failed
+from tests.sharding.leases.ring_leases import RingState, ring_state
+from tests.sharding.partitions.many_hashes import hashes_of, partitions_of
 
 Json = Any
 _SEED = 20261122

@@ -12,7 +12,7 @@ from typing import Any
 
 from situate.cluster.patch.patches import json_patch
 from situate.sharding.assignment.decide import decide
-from situate.sharding.assignment.drain import count_drains
+from situate.sharding.assignment.drain import is_draining
 from situate.sharding.fencing.admit import Fence, Role, Writer, WriteRequest, admit
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes, Membership
 from situate.sharding.model.actions import Action, Archive, Delete, ReportCompleted, Write, write_of
@@ -160,7 +160,7 @@ class Supervisor:
             config=self.config,
             has_archiver=self.has_archiver,
             ownership=self.ownership,
-            drains=count_drains(map(self.world.view, self.world.objects)),
+            drains=sum(is_draining(self.world.view(each)) for each in self.world.objects),
             limit=self.limit,
         )
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from situate.vm.config.settings import Scoring
 from situate.vm.ledger.neon_compat.relief import select_relief
 from situate.vm.model.node_fit import fit, score
 from situate.vm.model.node_score import randomize_scores
-from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import Amounts
 from tests.conformance.neon_cases import node, node_of_pods, pod, with_rest
 from tests.conformance.outcome import Case, Outcome, UnknownOperationError, compared, failed
@@ -37,7 +37,9 @@ def schedule_and_migrate(case: Case) -> Outcome:
 def _score(case: Case) -> Outcome:
     state = case["state"]
     wire = state["scoring"]
-    scoring = Scoring(wire["minUsageScore"], wire["maxUsageScore"], wire["scorePeak"])
+    scoring = Scoring(
+        min_usage_score=wire["minUsageScore"], max_usage_score=wire["maxUsageScore"], score_peak=wire["scorePeak"]
+    )
     most = Amounts.from_values(state["max_node_cpu_milli"], state["max_node_mem_bytes"])
     made = score(node(state["node"]), pod(_only(case, "score")), most, scoring)
     cpu, memory = made.fractions if made.fractions is not None else (None, None)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from situate.sim.vm.world import VirtualMachine, VMWorld
 from situate.vm.api.nodes import watermark
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Approve, CancelMove, HandOver, StartMove
@@ -27,14 +28,16 @@ from situate.vm.model.events import (
 )
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, Move, Stage
 from situate.vm.model.pods_and_nodes import Load, Pod
-from situate.vm.model.policy import MigrationLimits, Rules
+from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
 from situate.vm.planning.rules.concurrency import has_begun, is_ongoing
 from tests.conformance.outcome import Case, CaseRunner, Outcome, UnknownOperationError, UnknownPhraseError, compared
 
-RULES: Final = Rules(calm=MigrationLimits(link=2**60, moves_in_cluster=99, moves_out_of_node=99, moves_into_node=99))
+RULES: Final = Rules(
+    calm=MigrationLimits(link=str(2**60), moves_in_cluster=99, moves_out_of_node=99, moves_into_node=99)
+)
 """Units of the scenarios are no bytes, and they ask who moves, not how many at a time (B26)."""
 PLANNER: Final = Planner()
 BEAT_S: Final = 5.0

@@ -15,10 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from situate.spot.capacity.headroom import WaveCapacity
 from situate.spot.config.settings import (
-    EvictionSettings,
     PolicySettings,
     PriceSettings,
-    ReturnSettings,
     SpotSettings,
     WebhookSettings,
     WindowSettings,
@@ -26,6 +24,7 @@ from situate.spot.config.settings import (
 from situate.spot.controller.metrics import MoveMetrics
 from situate.spot.model.misplaced_pods import BlockReason
 from situate.spot.model.object_names import NAME
+from situate.spot.model.policy_limits import EvictionLimits, ReturnConditions
 from situate.spot.nodes.node_signals import Signal
 from situate.spot.nodes.prices import parse_prices
 from situate.spot.nodes.savings import DEFAULT_DISCOUNT, cost_share
@@ -50,9 +49,9 @@ PRICES = (DOCS / "guides" / "spot" / "prices.md").read_text(encoding="utf-8")
 NESTED = {
     "policies": PolicySettings,
     "webhook": WebhookSettings,
-    "evictions": EvictionSettings,
+    "evictions": EvictionLimits,
     "windows": WindowSettings,
-    "return": ReturnSettings,
+    "return": ReturnConditions,
     "prices": PriceSettings,
     "signals": Signal,
 }

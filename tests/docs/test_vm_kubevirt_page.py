@@ -21,8 +21,8 @@ from situate.vm.backends.kubevirt_names import (
     MIGRATION_UID_LABEL,
 )
 from situate.vm.backends.systems import select_system
-from situate.vm.config.settings import VmSettings
-from situate.vm.model.policy import Deadlines, Rules
+from situate.vm.config.settings import Deadlines, VmSettings
+from situate.vm.model.policy import Rules
 from tests.vm.backends.kubevirt_objects import migration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "vm" / "kubevirt.md").read_text(encoding="utf-8")

@@ -12,23 +12,23 @@ import yaml
 
 from situate.objects.values.durations import parse_duration
 from situate.vm.config.settings import (
-    CostSettings,
-    DeadlineSettings,
+    CostWeights,
+    Deadlines,
     EvictionSettings,
     KubeVirtSettings,
-    MigrationLimitSettings,
+    MigrationLimits,
     PermitSettings,
-    ScoringSettings,
+    Scoring,
     VmSettings,
 )
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "vm-settings.md").read_text(encoding="utf-8")
 SECTIONS = {
     "": VmSettings,
-    "costs.": CostSettings,
-    "calm.": MigrationLimitSettings,
-    "deadlines.": DeadlineSettings,
-    "scoring.": ScoringSettings,
+    "costs.": CostWeights,
+    "calm.": MigrationLimits,
+    "deadlines.": Deadlines,
+    "scoring.": Scoring,
     "permits.": PermitSettings,
     "evictions.": EvictionSettings,
     "kubevirt.": KubeVirtSettings,

@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.spot.config.settings import EvictionSettings, ReturnSettings, SpotSettings
+from situate.spot.config.settings import SpotSettings
 from situate.spot.model.actions import POLICY_REASONS, Reason
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState
+from situate.spot.model.policy_limits import EvictionLimits, ReturnConditions
 from tests.spot.world import Times, World, placement
 
 POLICIES = ("default", "0", "1", "3", "50%", "all-on-demand", "all-spot", "majority", "nonsense")
 QUICK = SpotSettings(
-    evictions=EvictionSettings(cool_down=10.0),
-    return_=ReturnSettings(every=20.0, node_age=30.0, calm=60.0, distrust=120.0),
+    evictions=EvictionLimits(cool_down_s=10.0),
+    returns=ReturnConditions(every_s=20.0, node_age_s=30.0, calm_s=60.0, distrust_s=120.0),
 )
 CALM_STEPS = st.one_of(
     st.tuples(st.just("scale"), st.integers(0, 8)),

@@ -135,7 +135,7 @@ def test_no_certificate_stands_in_a_manifest_and_none_lives_for_years() -> None:
     assert not {"data", "stringData"} & of_kind(objects, "Secret").keys(), "the leader makes its own"
     assert "CERTIFICATE" not in yaml.safe_dump_all(objects)
     assert "caBundle" not in yaml.safe_dump_all(objects)
-    assert SpotSettings().webhook.certificate_life <= 90 * 24 * 3600
+    assert SpotSettings().webhook.certificate_life_s <= 90 * 24 * 3600
 
 
 def test_settings_of_a_file_become_arguments(tmp_path: Path) -> None:

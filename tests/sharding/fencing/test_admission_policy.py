@@ -137,13 +137,6 @@ def test_an_output_with_a_lease_and_one_without_have_the_same_names() -> None:
     assert [str(error) for each in without for error in validate_create(each)] == []
 
 
-def test_who_writes() -> None:
-    assert ACCOUNTS.writer_of(user_info(SUPERVISOR)) == SUPERVISOR
-    executor = {"username": "system:serviceaccount:shop:executor", "extra": {POD_UID: ["uid-a"]}}
-    assert ACCOUNTS.writer_of(executor) == Writer(Role.EXECUTOR, "uid-a")
-    assert ACCOUNTS.writer_of({"username": "shop:executor-3"}) == USER
-
-
 @pytest.mark.parametrize(
     ("supervisors", "executors", "said"),
     [

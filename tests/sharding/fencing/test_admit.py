@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.sharding.fencing.admit import Refusal, Role, TokenChecker, Writer, WriteRequest, admit
+from situate.sharding.fencing.admit import Refusal, Role, Writer, WriteRequest, admit
 from situate.sharding.model.field_paths import Content
 from situate.sharding.model.names import ASSIGNED_AT, EPOCH, EXECUTOR, EXECUTOR_UID, FINALIZER, REVOKED, TERM
 from situate.sharding.model.object_view import (
@@ -34,6 +34,7 @@ from tests.sharding.fencing.fenced_writes import (
     with_status,
     work,
 )
+from tests.sharding.fencing.token_checker import TokenChecker
 
 DONE_BY_A = PATHS.complete(of_a(), NOW, True)
 HALF = annotated(assigned(work(), Holder("a", "uid-a")), {EXECUTOR_UID: None})

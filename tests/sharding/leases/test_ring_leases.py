@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from situate.sharding.leases.ring_leases import RingState, ring_state
+from tests.sharding.leases.ring_leases import RingState, ring_state
 
 
 @pytest.mark.rule("sharding:X16")

@@ -29,7 +29,7 @@ def test_it_lasts_until_the_deadline_after_a_renewal_was_sent() -> None:
     tenure.record_renewal(4.0)
     tenure.record_known_objects(5.0)
     assert (tenure.is_valid(13.9), tenure.is_valid(14.0)) == (True, False)
-    assert tenure.remaining_s(12.0) == 2.0
+    assert tenure.deadline == 14.0
 
 
 @pytest.mark.rule("sharding:S1")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from situate.sharding.partitions.hash_arrays import fnv1a64_many, hashes_of, partitions_of
+from situate.sharding.partitions.hash_arrays import fnv1a64_many
 from situate.sharding.partitions.hashing import SPACE
 from situate.sharding.partitions.partitions import (
     EVERYTHING,
@@ -23,6 +23,7 @@ from situate.sharding.partitions.partitions import (
     static_partition,
     static_ranges,
 )
+from tests.sharding.partitions.many_hashes import hashes_of, partitions_of
 
 HASHES = st.integers(0, SPACE - 1)
 
@@ -67,22 +68,6 @@ def test_the_selector_is_what_the_server_takes() -> None:
     first, second = (str(two.shard_selector)).split(" || ")
     assert first.endswith("'0x0000000000000000', '0x0000000000000010')")
     assert second.endswith("'0x0000000000000020', '0x0000000000000030')")
-
-
-@pytest.mark.parametrize(
-    ("metadata", "want"),
-    [
-        pytest.param({"shardInfo": {"selector": static_partition(0, 2).shard_selector}}, True, id="echoed"),
-        pytest.param({"shardInfo": {"selector": static_partition(1, 2).shard_selector}}, False, id="another's"),
-        pytest.param({}, False, id="a server without the feature"),
-        pytest.param({"shardInfo": None}, False, id="nothing"),
-        pytest.param({"shardInfo": {}}, False, id="empty"),
-        pytest.param({"shardInfo": "true"}, False, id="of a wrong type"),
-    ],
-)
-def test_an_answer_is_sharded_only_if_it_echoes_the_selector(metadata: dict[str, object], want: bool) -> None:
-    assert static_partition(0, 2).is_echoed_by(metadata) is want
-    assert EVERYTHING.is_echoed_by(metadata) is False
 
 
 @pytest.mark.parametrize("by", [PartitionBy.NAMESPACE, PartitionBy.NAME])

@@ -10,18 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from situate.sharding.partitions.hash_arrays import hashes_of
 from situate.sharding.partitions.partitions import PartitionBy
 from situate.sharding.partitions.repartition import (
-    PartitionLoad,
-    ScalingLimits,
-    ScalingSignal,
     merge_partitions,
     resize_owners,
-    scaling_signals,
     split_partition,
 )
 from situate.sharding.partitions.slots import SLOTS, BadTable, even_table
+from tests.sharding.partitions.many_hashes import hashes_of
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 16])
@@ -77,29 +73,3 @@ def test_what_cannot_be_is_refused_by_name(change: object, message: str) -> None
     assert callable(change)
     with pytest.raises(BadTable, match=message):
         change()
-
-
-LIMITS = ScalingLimits(open_objects=100, queue_age_s=1, writes_per_s=10)
-
-
-@pytest.mark.parametrize(
-    ("loads", "want"),
-    [
-        pytest.param([(0, 50, 0, 5), (1, 50, 0, 5)], (), id="well loaded"),
-        pytest.param([(0, 101, 0, 5)], (ScalingSignal(0, None, "101 open objects, limit 100"),), id="too many objects"),
-        pytest.param(
-            [(1, 1, 2.5, 11), (0, 1, 0, 1)],
-            (ScalingSignal(1, None, "queue age 2.5 s, limit 1 s; 11 writes/s, limit 10"),),
-            id="too slow",
-        ),
-        pytest.param(
-            [(0, 90, 0, 1), (3, 10, 0, 1), (1, 20, 0, 1)],
-            (ScalingSignal(None, (3, 1), "together below 40% of every limit"),),
-            id="two that may be one",
-        ),
-        pytest.param([(0, 1, 0, 0)], (), id="the only one"),
-    ],
-)
-@pytest.mark.rule("sharding:K10")
-def test_signals_for_scaling(loads: list[tuple[int, int, float, float]], want: tuple[ScalingSignal, ...]) -> None:
-    assert scaling_signals([PartitionLoad(*load) for load in loads], LIMITS) == want

@@ -22,7 +22,7 @@ CHANGED = '{{"time":2,"event":"pod-changed","uid":"a","{}":{}}}'
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_written_is_read(name: str) -> None:
     trace = SCENARIOS[name](random.Random(1), 2)
-    again, mistakes = read_trace("\n".join(msgspec.json.encode(each).decode() for each in trace.changes), name)
+    again, mistakes = read_trace(b"\n".join(map(msgspec.json.encode, trace.changes)).decode(), name)
     assert not mistakes
     assert again is not None
     assert again.changes == trace.changes

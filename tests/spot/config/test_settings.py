@@ -22,13 +22,13 @@ def parsed(**data: Any) -> SpotSettings:
 @pytest.mark.rule("spot:P35")
 def test_the_defaults_are_those_of_the_reference() -> None:
     settings = parsed()
-    webhook, evictions, back = settings.webhook, settings.evictions, settings.return_
+    webhook, evictions, back = settings.webhook, settings.evictions, settings.returns
     assert (settings.mode, settings.strict, settings.read_only) == ("enabled", None, False)
-    assert (settings.eviction_toleration, settings.safe_deployments, settings.import_keys) == (20.0, False, False)
-    assert (webhook.timeout, webhook.live_read, webhook.reservation, webhook.release) == (2.0, 0.3, 30.0, 15.0)
-    assert (evictions.cool_down, evictions.per_owner, evictions.per_cluster, evictions.per_hour) == (60.0, 1, 5, 60)
-    assert (settings.pend_limit, settings.degrade_after, evictions.failures, evictions.stop) == (60, 120, 3, 3600)
-    assert (back.node_age, back.calm, back.every) == (600.0, 1800.0, 600.0)
+    assert (settings.eviction_toleration_s, settings.safe_deployments, settings.import_keys) == (20.0, False, False)
+    assert (webhook.timeout_s, webhook.live_read_s, webhook.reservation_s, webhook.release_s) == (2.0, 0.3, 30.0, 15.0)
+    assert (evictions.cool_down_s, evictions.per_owner, evictions.per_cluster, evictions.per_hour) == (60.0, 1, 5, 60)
+    assert (settings.pend_limit_s, settings.degrade_after_s, evictions.failures, evictions.stop_s) == (60, 120, 3, 3600)
+    assert (back.node_age_s, back.calm_s, back.every_s) == (600.0, 1800.0, 600.0)
     assert settings.admission_settings().placement_terms.eviction_s == 20
 
 

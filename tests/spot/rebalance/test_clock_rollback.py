@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from situate.spot.model.policy_limits import Limits
+from situate.spot.model.policy_limits import EvictionLimits, Limits, ReturnConditions
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
 from situate.spot.rebalance.clock_rollback import correct_future_times
 from situate.spot.rebalance.decision import State
 from situate.spot.workloads.cluster_objects import WorkloadMemory
 
 NOW, AHEAD = 1_000.0, 100_000.0
-LIMITS = Limits(stop_s=300.0, distrust_s=600.0)
+LIMITS = Limits(evictions=EvictionLimits(stop_s=300.0), returns=ReturnConditions(distrust_s=600.0))
 
 
 @pytest.mark.rule("spot:F15")

@@ -13,7 +13,7 @@ from situate.spot.model.actions import Action, Delete, Evict, Reason, Release, S
 from situate.spot.model.maintenance_windows import Window, parse_cron, parse_time_zone
 from situate.spot.model.misplaced_pods import BlockReason
 from situate.spot.model.pods_nodes_workloads import MIX, Capacity, NodeState, Owner, PodFacts
-from situate.spot.model.policy_limits import Limits
+from situate.spot.model.policy_limits import EvictionLimits, Limits, ReturnConditions
 from situate.spot.nodes.pool_stability import PoolMemory, Pools
 from situate.spot.nodes.prices import Price, Prices
 from situate.spot.rebalance.decide import ClusterView, Decision, Phase, State, decide
@@ -40,6 +40,10 @@ class Rooms(FreeCapacity):
     def fits(self, pod: PodFacts, capacity: Capacity, *, without: Any = None, pools: Any = None) -> bool:
         assert self.begun, "admission would wait until pods that wait are placed"
         return self.answers[capacity] and (pools is None or self.calm)
+
+
+NO_RETURNS = Limits(returns=ReturnConditions(enabled=False))
+ONE_AT_A_TIME = Limits(evictions=EvictionLimits(per_cluster=1))
 
 
 def cluster(*workloads: tuple[Owner, Iterable[PodFacts]], **more: Any) -> Cluster:
@@ -170,7 +174,7 @@ def test_pods_that_nobody_classes_are_not_replaced_for_ever() -> None:
 def test_the_budgets_of_the_cluster_hold_and_who_lacks_most_goes_first() -> None:
     many = [deployment(1, "spot:2", f"w{number}") for number in range(4)]
     needy = deployment(3, "spot:4", "needy")
-    found = decided(*many, needy, limits=Limits(per_cluster=2))
+    found = decided(*many, needy, limits=Limits(evictions=EvictionLimits(per_cluster=2)))
     assert [action.owner for action in moves(found)] == ["uid-needy", "uid-w0"]
     assert found.reports["uid-w1"].blocked is BlockReason.BUDGET
     hourly = decided(*many, state=State(moved_at=(NOW - 3599,) * 59), limits=Limits())
@@ -222,7 +226,7 @@ def test_read_only_says_what_it_would_do() -> None:
         pytest.param(
             Rooms(calm=False), Limits(spot_autoscaling=True), BlockReason.NOT_CALM, id="nodes that are not calm"
         ),
-        pytest.param(Rooms(), Limits(returns=False), BlockReason.NOT_CALM, id="returns switched off"),
+        pytest.param(Rooms(), NO_RETURNS, BlockReason.NOT_CALM, id="returns switched off"),
     ],
 )
 def test_a_surplus_goes_to_spot_only_if_spot_can_take_it(room: Rooms, limits: Limits, want: BlockReason | None) -> None:
@@ -353,9 +357,7 @@ def test_a_pod_at_risk_moves_make_before_break_under_the_same_limits() -> None:
     assert [(type(each), each.reason) for each in moves(found) if isinstance(each, Release)] == [
         (Release, Reason.AT_RISK)
     ]
-    assert moves(decided((of, risky), limits=Limits(per_cluster=1), state=State({"x": WorkloadMemory()}))) == moves(
-        found
-    )
+    assert moves(decided((of, risky), limits=ONE_AT_A_TIME, state=State({"x": WorkloadMemory()}))) == moves(found)
     recent = [replace(each, ready_since=NOW - 5) for each in risky]
     assert moves(decided((of, recent))) == []
     assert moves(decided((of, risky), room=Rooms(on_demand=False, spot=False))) == []
@@ -561,5 +563,5 @@ def test_a_pool_that_is_not_calm_says_from_when_on_it_is() -> None:
     pools = Pools({"m5/a": PoolMemory(interrupted_at=NOW - 600)})
     report = decided((of, over), room=Rooms(calm=False), state=State(pools=pools)).reports[of.uid]
     assert (report.blocked, report.until) == (BlockReason.NOT_CALM, NOW + 1200), "calm for 30 min"
-    off = decided((of, over), limits=Limits(returns=False)).reports[of.uid]
+    off = decided((of, over), limits=NO_RETURNS).reports[of.uid]
     assert (off.blocked, off.until) == (BlockReason.NOT_CALM, None), "going back is switched off"

@@ -122,7 +122,7 @@ def test_marks_of_nodes(more: Json, draining: bool, schedulable: bool) -> None:
 
 @pytest.mark.rule("vm:B45")
 def test_further_resources_of_nodes() -> None:
-    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi", "gpus"))
+    rules = Rules(further_resources=("hugepages-2Mi", "gpus"))
     seen = read_node(node(further={"hugepages-2Mi": "8Mi"}), rules).value
     assert seen is not None
     assert seen.total == Amounts.from_values(10_000, 40 * GIB, 8 * 2**20, 0)

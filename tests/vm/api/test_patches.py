@@ -79,7 +79,7 @@ def test_an_approval_tests_the_texts_that_the_machine_has(compat: bool, there: b
 
 @pytest.mark.rule("vm:B45", "vm:C4")
 def test_an_approval_says_nothing_of_further_resources_which_its_pod_asks_for() -> None:
-    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"))
+    rules = Rules(further_resources=("hugepages-2Mi",))
     machine = vm(annotations={SCALING_UNIT: UNIT, REQUESTED: REQUEST}, resourceVersion="7")
     amount, requested = Amounts.from_values(2000, 8 * GIB, 8), Amounts.from_values(3000, 12 * GIB, 8)
     action = replace(APPROVE, amount=amount, unit=Amounts.from_values(250, GIB, 0), requested=requested)

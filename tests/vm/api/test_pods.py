@@ -345,7 +345,7 @@ def test_a_plain_pod_s_wish_is_requested_as_a_whole() -> None:
 
 @pytest.mark.rule("vm:B45")
 def test_further_resources_are_what_the_containers_ask_for() -> None:
-    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"))
+    rules = Rules(further_resources=("hugepages-2Mi",))
     more = container(**{"hugepages-2Mi": "8Mi"})
     plain = read_pod(pod("web", more), rules).value
     assert plain is not None
@@ -366,7 +366,7 @@ def test_further_resources_are_what_the_containers_ask_for() -> None:
 
 @pytest.mark.rule("vm:B45")
 def test_what_a_machine_is_approved_counts_for_cpu_and_memory_alone() -> None:
-    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"))
+    rules = Rules(further_resources=("hugepages-2Mi",))
     said = amounts_text(Amounts.from_values(2000, 2 * GIB, 8 * 2**20), rules.resources)
     annotations = {APPROVED: said, ASKED: said, SCALING: UNIT}
     seen = read_machine(vm(annotations=annotations, labels=ENABLED, status={"podName": "a-xyz"}), rules).value
@@ -379,7 +379,7 @@ def test_what_a_machine_is_approved_counts_for_cpu_and_memory_alone() -> None:
 
 @pytest.mark.rule("vm:C28")
 def test_pods_of_ignored_namespaces_are_known_by_it() -> None:
-    read = read_pod(pod(), Rules(ignored_namespaces=frozenset({"default"}))).value
+    read = read_pod(pod(), Rules(ignored_namespaces=("default",))).value
     assert read is not None
     assert read.ignored
 

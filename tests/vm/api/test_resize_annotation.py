@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from situate.vm.api.nodes import read_node
 from situate.vm.api.pods import read_pod
@@ -124,12 +124,12 @@ def test_restarts_are_allowed_by_a_setting() -> None:
     assert reason(wishes({"cpu": 2}, restarts)) == ""
     assert reason(wishes({"cpu": 2, "memory": "1Gi"}, restarts)) == "", "its memory stays as it is"
     assert reason(wishes({"cpu": 2, "memory": "512Mi"}, restarts)) == "RestartNeeded"
-    assert reason(wishes({"memory": "2Gi"}, restarts, rules=replace(RULES, resize_with_restart=True))) == ""
+    assert reason(wishes({"memory": "2Gi"}, restarts, rules=structs.replace(RULES, resize_with_restart=True))) == ""
 
 
 @pytest.mark.rule("vm:B36")
 def test_a_server_without_the_subresource_is_not_asked() -> None:
-    assert reason(wishes({"cpu": 2}, rules=replace(RULES, server_resizes=False))) == "ServerTooOld"
+    assert reason(wishes({"cpu": 2}, rules=structs.replace(RULES, server_resizes=False))) == "ServerTooOld"
 
 
 @pytest.mark.rule("vm:B35", "vm:B36")
@@ -151,9 +151,9 @@ def test_what_the_kubelet_calls_infeasible_is_not_asked_for_again_and_something_
     ("more", "rules", "want"),
     [
         pytest.param({}, RULES, Amounts.from_values(1000, GIB), id="auto"),
-        pytest.param({}, replace(RULES, grow_pod=False), None, id="never"),
-        pytest.param({}, replace(RULES, server_resizes=False), None, id="server below 1.33"),
-        pytest.param({}, replace(RULES, compat=True), None, id="compat"),
+        pytest.param({}, structs.replace(RULES, grow_pod="never"), None, id="never"),
+        pytest.param({}, structs.replace(RULES, server_resizes=False), None, id="server below 1.33"),
+        pytest.param({}, structs.replace(RULES, compat=True), None, id="compat"),
         pytest.param({"resources": {"requests": {"cpu": "4"}}}, RULES, None, id="resources of the whole pod"),
         pytest.param({"nodeName": ""}, RULES, None, id="unbound"),
     ],

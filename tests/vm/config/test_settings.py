@@ -12,8 +12,8 @@ from situate.cli.input.configuration import load_configuration, vm_settings
 from situate.objects.settings.section import parse_section
 from situate.runtime.configuration.file import BadConfiguration
 from situate.vm.config.neon_settings import read_neon_configuration
-from situate.vm.config.settings import VmSettings
-from situate.vm.model.policy import CostWeights, Deadlines, MigrationLimits, Rules, Scoring
+from situate.vm.config.settings import CostWeights, Deadlines, MigrationLimits, PermitSettings, Scoring, VmSettings
+from situate.vm.model.policy import Rules
 
 SHIPPED = {
     "watermark": 0.9,
@@ -27,7 +27,7 @@ SHIPPED = {
 
 
 def test_defaults_are_those_of_the_rules() -> None:
-    assert VmSettings().rules() == Rules()
+    assert Rules.of(VmSettings()) == Rules()
 
 
 def test_everything_can_be_set() -> None:
@@ -57,24 +57,24 @@ def test_everything_can_be_set() -> None:
     settings, mistakes = parse_section(section, VmSettings, "vm")
     assert mistakes == ()
     assert settings is not None
-    assert settings.rules() == Rules(
+    assert Rules.of(settings) == Rules(
         scheduler_name="ours",
-        grow_pod=False,
+        grow_pod="never",
         watermark=0.8,
         watermarks={"n1": 0.7},
         class_watermarks={"m5.large": 0.6},
         class_label="class",
-        resources=("cpu", "memory", "hugepages-2Mi"),
-        ignored_namespaces=frozenset({"placeholders"}),
+        further_resources=("hugepages-2Mi",),
+        ignored_namespaces=("placeholders",),
         targets_first=True,
         scoring=Scoring(score_peak=0.5, randomize=False),
-        weights=CostWeights(load=3.0, downtime_s=1.0, dirty_rate=10.0 * 2**20, post_copy=True),
-        calm=MigrationLimits(cool_down_s=300.0, moves_in_cluster=7, link=10 * 2**30),
+        costs=CostWeights(load=3.0, expected_downtime_s=1.0, dirty_rate="10Mi", post_copy=True),
+        calm=MigrationLimits(cool_down_s=300.0, moves_in_cluster=7, link="10Gi"),
         deadlines=Deadlines(unbound_s=20.0, claim_s=0.0),
-        permit_s=120.0,
+        permits=PermitSettings(lifetime_s=120.0, address="127.0.0.1:1", certificate="c.pem", key="k.pem"),
         demand_after_s=1.0,
         overtakes=1,
-        max_bandwidth=2**29,
+        max_bandwidth="512Mi",
         cancel_copying=False,
         evict=True,
         chain_depth=1,
@@ -84,7 +84,7 @@ def test_everything_can_be_set() -> None:
 
 @pytest.mark.rule("vm:B47")
 def test_what_behaves_as_the_reference_resizes_no_pod() -> None:
-    assert not VmSettings(compat=True).rules().grow_pod
+    assert not VmSettings(compat=True).grows_pods
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_the_reference_s_file_does_not_say_is_zero() -> None:
     read, mistakes = read_neon_configuration(json.dumps(SHIPPED), VmSettings(compat=True))
     assert mistakes == ()
     assert read is not None
-    assert read.rules().scoring == Scoring(0.0, 0.0, 0.0, randomize=False)
+    assert read.scoring == Scoring(min_usage_score=0.0, max_usage_score=0.0, score_peak=0.0, randomize=False)
 
 
 @pytest.mark.rule("vm:C31")
@@ -171,7 +171,7 @@ def test_the_file_beside_ours_is_read(tmp_path: Path) -> None:
     (tmp_path / "neon.json").write_text(json.dumps({**SHIPPED, "watermark": 0.7}))
     settings = vm_settings(load_configuration(file))
     assert settings is not None
-    rules = settings.rules()
+    rules = settings
     assert (rules.watermark, rules.scheduler_name, rules.compat, rules.evict) == (
         0.7,
         "autoscale-scheduler",

@@ -243,7 +243,7 @@ def test_a_target_whose_migration_somebody_deletes_is_not_placed() -> None:
 
 @pytest.mark.rule("vm:D16")
 def test_pods_that_fit_into_what_a_machine_gives_back_are_tried_at_once_and_no_others() -> None:
-    with stage(Rules(grow_pod=False), n1="8") as ours:
+    with stage(Rules(grow_pod="never"), n1="8") as ours:
         ours.run("a", cpus=2, slots=8)
         ours.world.write_request("a", Amounts.from_values(7000, 28 * GIB))
         ours.wait(lambda: ours.approved("a") == {"vCPUs": 7, "mem": "28Gi"})

@@ -105,7 +105,7 @@ def _nowhere() -> Any:
 
 @pytest.fixture
 def watch() -> Watch:
-    made = Watch(Rules(ignored_namespaces=frozenset(("filler",))))
+    made = Watch(Rules(ignored_namespaces=("filler",)))
     made.put(node("n1"), node("n2"))
     made.begin()
     return made

@@ -6,7 +6,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.explain.would_help import (
     BiggerNode,
     ChangeableSetting,
@@ -23,7 +25,7 @@ from situate.vm.explain.would_help import (
 )
 from situate.vm.model.migrations import Stage
 from situate.vm.model.pods_and_nodes import Load, Phase, Ref
-from situate.vm.model.policy import MigrationLimits, Rules
+from situate.vm.model.policy import Rules
 from situate.vm.model.state import LedgerState, Waiter
 from situate.vm.planning.plan_for_pod import plan
 from tests.vm.planning.playing import granted as all_it_gets
@@ -31,7 +33,7 @@ from tests.vm.planning.playing import played
 from tests.vm.planning.shapes import NOW, RULES, claim, cluster, move, node, plain, state, units, vm
 
 A = vm("A", 4, 7, migratable=False)
-WIDE = replace(RULES, calm=MigrationLimits(link=2**40))
+WIDE = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
 
 
 def ref(name: str) -> Ref:
@@ -103,7 +105,7 @@ def ref(name: str) -> Ref:
         ),
         pytest.param(
             state(node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("F", 6)), node("n3", 6)),
-            replace(RULES, chain_depth=1, calm=RULES.calm),
+            structs.replace(RULES, chain_depth=1, calm=RULES.calm),
             None,
             id="a plan is made without",
         ),
@@ -121,7 +123,7 @@ def test_what_would_help_is_named(seen: LedgerState, rules: Rules, change: Helpf
 @pytest.mark.rule("vm:B40")
 def test_chains_allowed_would_help() -> None:
     nodes = node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("F", 5)), node("n3", 5)
-    found = helpful_changes(state(*nodes), "A", NOW, replace(RULES, chain_depth=1))
+    found = helpful_changes(state(*nodes), "A", NOW, structs.replace(RULES, chain_depth=1))
     assert SettingChange(ChangeableSetting.CHAINS) in found
 
 

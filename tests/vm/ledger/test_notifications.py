@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from situate.vm.config.settings import Deadlines
 from situate.vm.model.actions import Action, Evict, Notify, StartMove
 from situate.vm.model.events import TimerFired, WriteResult
-from situate.vm.model.policy import Deadlines, Rules
+from situate.vm.model.policy import Rules
 from tests.vm.ledger.grants.test_pod_resize import pending
 from tests.vm.objects import container, node, pod
 from tests.vm.town import Town, both, only

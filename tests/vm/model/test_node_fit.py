@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from situate.vm.config.settings import Scoring
 from situate.vm.model.node_fit import fit, largest_total, score, usage_score
-from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.entries import amounts, node, pod
 
@@ -58,7 +58,8 @@ def test_room_that_is_kept_for_others_is_no_room() -> None:
     ],
 )
 def test_nodes_are_best_at_the_peak(x: float, low: float, high: float, peak: float, wanted: float) -> None:
-    assert usage_score(x, Scoring(low, high, peak)) == pytest.approx(wanted, abs=1e-9)
+    scoring = Scoring(min_usage_score=low, max_usage_score=high, score_peak=peak)
+    assert usage_score(x, scoring) == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.rule("vm:C20")

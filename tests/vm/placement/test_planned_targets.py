@@ -16,15 +16,16 @@ import pytest
 from situate.objects.kinds import nodes, pods
 from situate.vm.api.well_known import APPROVED, AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
 from situate.vm.backends.systems import NEONVM
+from situate.vm.config.settings import Scoring
 from situate.vm.model.migrations import Move
-from situate.vm.model.policy import Rules, Scoring
+from situate.vm.model.policy import Rules
 from situate.vm.placement.target_filter import TargetFilter, planner_with_filter
 from situate.vm.planning.plan import Plan, Way
 from tests.vm.ledgers import Bench
 from tests.vm.objects import GUEST, VM_OWNER, container, migration_owner, node, pod, runner
 
 IGNORED = "overprovisioning"
-RULES = Rules(scoring=Scoring(randomize=False), ignored_namespaces=frozenset((IGNORED,)))
+RULES = Rules(scoring=Scoring(randomize=False), ignored_namespaces=(IGNORED,))
 TAINT = {"key": "gpu", "effect": "NoSchedule"}
 TOLERATION = {"key": "gpu", "operator": "Exists"}
 LARGE = GUEST.replace('"1500m"', "16").replace('"max":3', '"max":64')

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from situate.framework.cycle.cycle import PluginFailed
 from situate.framework.engine.decisions import Failed, Placed, Refused, Waiting
@@ -20,12 +21,13 @@ from situate.framework.snapshot.snapshot import Snapshot
 from situate.objects.kinds import nodes, pods
 from situate.vm.api.pods import read_pod
 from situate.vm.api.well_known import APPROVED, DRAIN, SCALING_UNIT
+from situate.vm.config.settings import Scoring
 from situate.vm.model import node_fit
 from situate.vm.model.events import NodeRemoved, PodObserved
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
 from situate.vm.model.node_accounting import with_pods
 from situate.vm.model.pods_and_nodes import Pod, Ref
-from situate.vm.model.policy import Rules, Scoring
+from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.placement.plugin import CANCEL_S, DRAINED_REASON, HELD_REASON, PreFilterState
 from tests.vm.ledgers import Bench
@@ -33,7 +35,7 @@ from tests.vm.objects import VM_OWNER, container, migration_owner, node, pod, ru
 
 GIB = 2**30
 IGNORED = "overprovisioning"
-PLAIN = Rules(scoring=Scoring(randomize=False), ignored_namespaces=frozenset((IGNORED,)))
+PLAIN = Rules(scoring=Scoring(randomize=False), ignored_namespaces=(IGNORED,))
 UNIT = {SCALING_UNIT: '{"vCPUs":"250m","mem":"1Gi"}'}
 
 
@@ -62,7 +64,7 @@ def host(name: str, cpu: str = "10", **more: Any) -> nodes.Node:
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Bench, pods.Pod, Random]:
     rng = Random(draw(st.integers(0, 2**32)))
-    bench = Bench(replace(PLAIN, compat=rng.random() < 0.2))
+    bench = Bench(structs.replace(PLAIN, compat=rng.random() < 0.2))
     names = [f"n{number}" for number in range(1, rng.randint(2, 5))]
     for name in names:
         bench.add(host(name, cpu=str(rng.randint(2, 8)), memory=f"{rng.randint(4, 24)}Gi"))
@@ -177,7 +179,7 @@ def test_a_pod_of_another_scheduler_is_an_error() -> None:
 @pytest.mark.rule("vm:C19")
 @pytest.mark.parametrize("compat", [False, True])
 def test_a_node_that_does_not_say_how_large_it_is_takes_nothing(compat: bool) -> None:
-    bench = Bench(replace(PLAIN, compat=compat))
+    bench = Bench(structs.replace(PLAIN, compat=compat))
     bench.add(host("n1"), node("n2", cpu="0", further={"pods": "110"}), pod("web"))
     bench.listed()
     (decision,) = bench.decide()
@@ -317,7 +319,7 @@ def test_a_target_goes_where_room_is_reserved_for_it_though_that_node_is_emptied
 
 @pytest.mark.rule("vm:B46")
 def test_as_the_reference_a_node_that_is_emptied_takes_machines() -> None:
-    bench = Bench(replace(PLAIN, compat=True))
+    bench = Bench(structs.replace(PLAIN, compat=True))
     bench.add(host("n1", metadata={"annotations": {DRAIN: "true"}}), runner("a-xyz"))
     bench.listed()
     assert bench.place() == {"a-xyz": "n1"}
@@ -452,7 +454,7 @@ def test_a_what_if_over_a_copy_books_nothing_into_the_ledger_at_work() -> None:
 @pytest.mark.rule("vm:D17")
 def test_the_largest_node_is_forgotten_when_it_leaves_but_not_in_compat() -> None:
     for compat, cpu in ((False, 4000), (True, 16000)):
-        bench = Bench(replace(PLAIN, compat=compat))
+        bench = Bench(structs.replace(PLAIN, compat=compat))
         bench.add(host("n1", cpu="4"), host("n2", cpu="16"))
         bench.ledger.apply(NodeRemoved("n2"))
         assert bench.ledger.largest.cpu == cpu

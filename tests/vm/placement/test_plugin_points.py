@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from situate.framework.engine.decisions import Failed, Placed
 from situate.framework.engine.engine import Engine
@@ -31,7 +32,7 @@ LATER_S = 60.0
 
 @pytest.mark.rule("vm:N2")
 def test_what_is_planned_reaches_the_queue_as_a_pod_of_the_api_and_by_no_other_way() -> None:
-    bench = Bench(replace(PLAIN, watermarks={"n1": 0.05}))
+    bench = Bench(structs.replace(PLAIN, watermarks={"n1": 0.05}))
     bench.add(host("n1"), host("n2"), runner("a-xyz", labels={AUTO_MIGRATION_LABEL: "true"}, nodeName="n1"))
     bench.listed()
     assert bench.ledger.handle is not None
@@ -52,7 +53,7 @@ def test_pods_of_ignored_namespaces_bring_no_node_over_its_watermark(
     compat: bool, namespace: str, leave: list[str]
 ) -> None:
     """Placed beside a machine that could leave, which does for any other pod."""
-    bench = Bench(replace(PLAIN, watermarks={"n1": 0.5}, compat=compat))
+    bench = Bench(structs.replace(PLAIN, watermarks={"n1": 0.5}, compat=compat))
     bench.add(host("n1"), runner("a-xyz", labels={AUTO_MIGRATION_LABEL: "true"}, nodeName="n1"))
     bench.listed()
     bench.add(pod("filler", container(cpu="7"), metadata={"namespace": namespace}))
@@ -103,7 +104,7 @@ def order(rules: Rules, *listed: pods.Pod) -> list[str]:
 def test_a_target_goes_before_other_pods_of_its_priority_where_that_is_wished(
     targets_first: bool, expected: list[str]
 ) -> None:
-    rules = replace(PLAIN, targets_first=targets_first)
+    rules = structs.replace(PLAIN, targets_first=targets_first)
     assert order(rules, pod("web"), target_pod(), pod("late"), pod("important", priority=1)) == expected
 
 
@@ -112,7 +113,7 @@ def test_a_target_goes_before_other_pods_of_its_priority_where_that_is_wished(
     ("targets_first", "sorter"), [pytest.param(False, "PrioritySort"), pytest.param(True, TargetsFirst.name)]
 )
 def test_queue_and_binding_are_the_defaults_unless_targets_come_first(targets_first: bool, sorter: str) -> None:
-    bench = Bench(replace(PLAIN, targets_first=targets_first))
+    bench = Bench(structs.replace(PLAIN, targets_first=targets_first))
     (profile,) = bench.engine.profiles.values()
     assert profile.queue_sort.name == sorter
     assert [each.name for each in profile.bind] == ["DefaultBinder"]

@@ -72,7 +72,7 @@ def test_pods_of_ignored_namespaces_count_where_a_plan_would_make_room_for_they_
     """Else the plan's first move is made, its second is refused, and both are tried again for ever."""
     spare = pod("spare", container(cpu="3500m"), nodeName="n2", metadata={"namespace": "spare"})
     there = host("n1"), host("n2", cpu="4"), runner("greedy", nodeName="n1"), runner("other", nodeName="n2")
-    _, fits = fitting(*there, spare, rules=Rules(ignored_namespaces=frozenset(("spare",))))
+    _, fits = fitting(*there, spare, rules=Rules(ignored_namespaces=("spare",)))
     assert not fits("uid-greedy", "n2")
     _, fits = fitting(*there)
     assert fits("uid-greedy", "n2")
@@ -84,7 +84,7 @@ def test_beside_pods_of_ignored_namespaces_machines_count_for_all_that_they_hold
     for memory, taken in (("8Gi", True), ("8704Mi", False)):
         spare = pod("spare", container(cpu="1", memory=memory), nodeName="n2", metadata={"namespace": "spare"})
         there = host("n1"), host("n2", memory="10Gi"), runner("greedy", nodeName="n1"), spare
-        bench, fits = fitting(*there, rules=Rules(ignored_namespaces=frozenset(("spare",))))
+        bench, fits = fitting(*there, rules=Rules(ignored_namespaces=("spare",)))
         held = bench.ledger.state.pod("uid-greedy")
         assert held is not None
         assert held.reserved.memory == 2 * 2**30, "and its pod requests 1 GiB"

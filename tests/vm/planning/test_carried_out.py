@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import StartMove
@@ -32,7 +33,7 @@ def test_thin_nodes_are_looked_at_where_they_may_be_emptied() -> None:
     seen = state(node("n1", 10, vm("a", 1)), node("n2", 10, vm("b", 5)))
     changed = NodeObserved(replace(seen.nodes["n1"], labels={"zone": "z"}))
     assert not _begun(step(step(seen, changed, NOW, RULES).state, TimerFired(), NOW, RULES))
-    thin = replace(RULES, consolidate=True)
+    thin = structs.replace(RULES, consolidate=True)
     first = step(seen, changed, NOW, thin)
     second = step(first.state, TimerFired(), NOW, thin)
     assert [*_begun(first), *_begun(second)] == ["a"]

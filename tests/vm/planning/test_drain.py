@@ -6,11 +6,12 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.migrations import Stage
 from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Load, Node, Pod
-from situate.vm.model.policy import MigrationLimits
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import LedgerState, Waiter
 from situate.vm.planning.drain import plan_drain
@@ -18,8 +19,8 @@ from situate.vm.planning.plan import Plan, Way
 from tests.vm.planning.playing import moved, played
 from tests.vm.planning.shapes import NOW, RULES, cluster, move, node, plain, state, vm
 
-WIDE = replace(RULES, calm=MigrationLimits(link=2**40))
-THIN = replace(WIDE, consolidate=True)
+WIDE = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
+THIN = structs.replace(WIDE, consolidate=True)
 
 
 def whither(made: Plan) -> list[tuple[str, str]]:
@@ -105,7 +106,7 @@ def test_a_thin_node_is_emptied_into_fuller_ones_where_that_is_allowed(case: str
 
 @pytest.mark.rule("vm:B45", "vm:B46")
 def test_a_resource_of_which_a_node_has_nothing_does_not_keep_it_from_being_emptied() -> None:
-    assert plan_drain(with_disk(THINLY["thin"]), "n1", NOW, replace(THIN, resources=("cpu", "memory", "disk")))
+    assert plan_drain(with_disk(THINLY["thin"]), "n1", NOW, structs.replace(THIN, further_resources=("disk",)))
 
 
 def with_disk(seen: LedgerState) -> LedgerState:

@@ -6,10 +6,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.migrations import Stage
 from situate.vm.model.pods_and_nodes import Role
-from situate.vm.model.policy import MigrationLimits
 from situate.vm.model.state import Permit, Waiter
 from situate.vm.planning.node_relief import excess, plan_relief
 from situate.vm.planning.plan import Plan, Way
@@ -114,7 +115,7 @@ def test_no_relief_while_no_move_may_leave() -> None:
     moves = (move("x", "n1", "n3"), move("y", "n1", "n4"))
     pods = (vm("a", 10), vm("b", 80))
     seen = state(node("n1", 100, *pods, watermark=0.8), node("n2", 100), moves=moves)
-    made = plan_relief(seen, "n1", NOW, replace(RULES, calm=MigrationLimits(link=2**40)))
+    made = plan_relief(seen, "n1", NOW, structs.replace(RULES, calm=MigrationLimits(link="1Ti")))
     assert (made.reasons, made.unsolved) == (("2 migrations leave node n1, and at most 2 may",), False)
     assert plan_relief(seen, "none", NOW, RULES).reasons == ("node none is not known",)
 

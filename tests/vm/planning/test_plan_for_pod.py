@@ -8,11 +8,13 @@ from typing import TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState, CopyProgress, Stage
 from situate.vm.model.node_accounting import recount
 from situate.vm.model.pods_and_nodes import Load, Node, Phase, Pod, Ref, Role
-from situate.vm.model.policy import MigrationLimits, Rules
+from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import MigrationFailures, Waiter
 from situate.vm.planning.plan import Plan, Way
@@ -74,7 +76,7 @@ def test_the_order_in_which_things_became_known_does_not_matter(seed: int, nodes
         nodes={name: replace(each, pods=_reversed(each.pods)) for name, each in _reversed(seen.nodes).items()},
         where=_reversed(seen.where),
     )
-    rules = replace(RULES, evict=True)
+    rules = structs.replace(RULES, evict=True)
     one, other = plan(seen, "short", NOW, rules), plan(backwards, "short", NOW, rules)
     assert one == other
 
@@ -106,7 +108,7 @@ def test_it_is_the_best_of_all_sets_up_to_three(seed: int, nodes: int, on_first:
 def test_a_plan_that_goes_well_gives_what_it_promises(seed: int, nodes: int, on_first: int) -> None:
     seen = cluster(Random(seed), nodes, on_first)
     before = granted(seen, "short")
-    made = plan(seen, "short", NOW, replace(RULES, evict=True))
+    made = plan(seen, "short", NOW, structs.replace(RULES, evict=True))
     after = granted(played(seen, made), "short")
     if made.way in (Way.NEIGHBOURS, Way.ITSELF, Way.CHAIN, Way.EVICTION):
         assert after.reserved == after.requested
@@ -183,7 +185,7 @@ def test_only_for_higher_priority_a_machine_moves_on_while_it_cools_down() -> No
 @pytest.mark.rule("vm:B17")
 def test_post_copy_moves_what_is_written_too_fast_where_it_is_allowed() -> None:
     seen = state(node("n1", 10, A, vm("B", 6, load=Load(dirty_rate=2.0 * 2**30))), node("n2", 10))
-    allowed = replace(RULES, weights=replace(RULES.weights, post_copy=True))
+    allowed = structs.replace(RULES, costs=structs.replace(RULES.costs, post_copy=True))
     assert plan(seen, "A", NOW, RULES).way is None
     assert whither(plan(seen, "A", NOW, allowed)) == [("B", "n2")]
 
@@ -216,7 +218,7 @@ def test_no_target_is_chosen_in_room_that_is_held_or_reserved() -> None:
     held = replace(claim("1", "n2", "x", "gone", units(5)), state=ClaimState.FREED)
     assert plan(replace(SIMPLE, claims={"1": held}), "A", NOW, RULES).way is None
     coming = replace(SIMPLE, moves={"shop/schedplugin-y": move("y", "n3", "n2", 5)})
-    assert plan(coming, "A", NOW, replace(RULES, calm=MigrationLimits(link=2**40))).way is None
+    assert plan(coming, "A", NOW, structs.replace(RULES, calm=MigrationLimits(link="1Ti"))).way is None
     saved = state(node("n1", 10, A, vm("B", 6)), node("n2", 10, vm("x", 0, 5)))
     saved = replace(saved, waiters={"x": Waiter("x", 0.0, overtaken_count=3, held_capacity=units(5))})
     assert plan(saved, "A", NOW, RULES).way is None
@@ -306,7 +308,7 @@ def test_it_moves_itself_where_that_costs_less_and_ties_prefer_neighbours() -> N
     assert why_not(made, Way.NEIGHBOURS) == "costs more"
     free = Load(memory_used=1)
     same = state(node("n1", 10, vm("A", 4, 7, load=free), vm("B", 6, load=free)), node("n2", 10))
-    no_surplus = replace(RULES, weights=replace(RULES.weights, surplus=0.0))
+    no_surplus = structs.replace(RULES, costs=structs.replace(RULES.costs, surplus=0.0))
     assert plan(same, "A", NOW, no_surplus).way is Way.NEIGHBOURS
     small = state(node("n1", 10, movable, vm("B", 6, migratable=False)), node("n2", 6))
     assert plan(small, "A", NOW, RULES).way is None
@@ -317,7 +319,7 @@ def test_it_waits_where_a_move_under_way_will_soon_leave_what_nobody_claims() ->
     leaving = replace(move("B", "n1", "n3", 3), progress=CopyProgress(remaining=1, total=100, changed_at=NOW))
     pods = (A, vm("B", 3, role=Role.SOURCE, phase=Phase.FROZEN), vm("C", 3))
     seen = state(node("n1", 10, *pods), node("n2", 10), node("n3", 10), moves=(leaving,))
-    wide = replace(RULES, calm=MigrationLimits(link=2**40))
+    wide = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
     made = plan(seen, "A", NOW, wide)
     assert (made.way, made.moves) == (Way.WAITING, ())
     promised = replace(seen, moves={leaving.key: replace(leaving, claim="1")})
@@ -350,7 +352,7 @@ def test_eviction_is_the_last_way_and_only_under_its_switch() -> None:
     low, same = plain("low", 3, priority=-1, created=1.0), plain("same", 3, created=5.0)
     seen = state(node("n1", 10, A, low, same), node("n2", 10))
     assert plan(seen, "A", NOW, RULES).evictions == ()
-    allowed = replace(RULES, evict=True)
+    allowed = structs.replace(RULES, evict=True)
     made = plan(seen, "A", NOW, allowed)
     assert (made.way, made.evictions, made.moves) == (Way.EVICTION, (low.ref,), ())
     assert plan(state(node("n1", 10, A, same)), "A", NOW, allowed).evictions == (), "only of lower priority"
@@ -363,9 +365,9 @@ def test_eviction_is_the_last_way_and_only_under_its_switch() -> None:
 def test_nobody_is_evicted_who_is_not_needed() -> None:
     pods = (plain("a", 1, priority=-3), plain("b", 2, priority=-2), plain("c", 3, priority=-1))
     seen = state(node("n1", 10, A, *pods))
-    assert plan(seen, "A", NOW, replace(RULES, evict=True)).evictions == (pods[0].ref, pods[1].ref)
+    assert plan(seen, "A", NOW, structs.replace(RULES, evict=True)).evictions == (pods[0].ref, pods[1].ref)
     more = state(node("n1", 11, vm("A", 4, 8, migratable=False), *pods, plain("d", 1)))
-    assert plan(more, "A", NOW, replace(RULES, evict=True)).evictions == (pods[0].ref, pods[2].ref)
+    assert plan(more, "A", NOW, structs.replace(RULES, evict=True)).evictions == (pods[0].ref, pods[2].ref)
 
 
 @pytest.mark.rule("vm:B50")
@@ -386,7 +388,7 @@ def test_where_no_move_helps_it_says_how_big_a_node_would() -> None:
 def test_no_plan_is_made_while_no_move_may_leave() -> None:
     moves = (move("x", "n1", "n3", stage=Stage.STARTING), move("y", "n1", "n4", stage=Stage.STARTING))
     seen = replace(SIMPLE, moves={each.key: each for each in moves})
-    wide = replace(RULES, calm=MigrationLimits(link=2**40))
+    wide = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
     made = plan(seen, "A", NOW, wide)
     assert made.reasons == ("2 migrations leave node n1, and at most 2 may",)
     assert not made.unsolved, "a move that ends is all that it waits for"
@@ -397,7 +399,7 @@ def test_no_plan_is_made_while_no_move_may_leave() -> None:
 @pytest.mark.rule("vm:B26", "vm:B50")
 def test_who_waits_for_a_place_needs_no_node_and_who_would_need_one_needs_it_all_the_same() -> None:
     arriving = (move("x", "n8", "n2", stage=Stage.STARTING), move("y", "n9", "n2", stage=Stage.STARTING))
-    wide = replace(RULES, calm=MigrationLimits(link=2**40))
+    wide = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
     made = plan(replace(SIMPLE, moves={each.key: each for each in arriving}), "A", NOW, wide)
     assert (made.way, made.needs_node, made.unsolved) == (None, None, False)
     assert made.reasons == ("all possible targets have the maximum number of incoming migrations",)
@@ -410,7 +412,7 @@ def test_nothing_is_planned_for_a_frozen_machine_or_one_that_wants_nothing() -> 
     frozen = vm("A", 4, 7, phase=Phase.FROZEN)
     assert plan(state(node("n1", 10, frozen, vm("B", 6)), node("n2", 10)), "A", NOW, RULES).way is None
     leaving = state(node("n1", 10, vm("A", 4, 7), vm("B", 6)), node("n2", 10), moves=(move("A", "n1", "n3", 7),))
-    assert plan(leaving, "A", NOW, replace(RULES, calm=MigrationLimits(link=2**40))).way is None
+    assert plan(leaving, "A", NOW, structs.replace(RULES, calm=MigrationLimits(link="1Ti"))).way is None
     assert plan(SIMPLE, "B", NOW, RULES).way is None
     assert plan(SIMPLE, "unknown", NOW, RULES).reasons == ("no pod with uid unknown is on a known node",)
 
@@ -433,7 +435,7 @@ def test_further_resources_count_as_cpu_and_memory_do() -> None:
 
     first = three("n1", 10, with_disk(vm("A", 1, migratable=False), 4, 7), with_disk(vm("B", 1), 6, 6))
     seen = replace(state(first, three("n2", 5), three("n3", 6)), resources=3)
-    made = plan(seen, "A", NOW, Rules(resources=("cpu", "memory", "disk")))
+    made = plan(seen, "A", NOW, Rules(further_resources=("disk",)))
     assert whither(made) == [("B", "n3")]
     assert claimed(made) == [("B", Amounts((0, 0, 3)))]
 

@@ -6,16 +6,17 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.migrations import ClaimState, Stage
 from situate.vm.model.node_fit import largest_total, score
-from situate.vm.model.policy import MigrationLimits
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import LedgerState, Waiter
 from situate.vm.planning.targets import NO_UID, Targets
 from tests.vm.planning.shapes import RULES, claim, cluster, move, node, state, units, vm
 
-WIDE = replace(RULES, calm=MigrationLimits(link=2**40))
+WIDE = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
 
 
 def promised(rng: Random, seen: LedgerState) -> LedgerState:

@@ -65,7 +65,7 @@ def candidates(state: LedgerState, asker: Pod, node: str, now: float, rules: Rul
 
 
 def bandwidth(rules: Rules) -> float:
-    return min(rules.max_bandwidth, rules.calm.link * rules.calm.link_share)
+    return min(rules.max_bytes_per_s, rules.calm.bytes_per_s)
 
 
 def cost(state: LedgerState, pod: Pod, node: str, need: Amounts, now: float, rules: Rules) -> float:

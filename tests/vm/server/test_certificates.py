@@ -100,7 +100,7 @@ def test_whoever_leads_makes_them_and_every_replica_shows_them(evictions: Evicti
 @pytest.mark.rule("vm:B44")
 def test_a_renewed_one_is_announced_before_it_is_shown() -> None:
     """Agents have what was mounted some time ago, and come to terms at every moment."""
-    settings = EvictionSettings(address="127.0.0.1:0", certificate_life=600)
+    settings = EvictionSettings(address="127.0.0.1:0", certificate_life_s=600)
     with installation(replace(ISSUING, evictions=settings)) as ours:
         ours.install()
         ours.wait(lambda: all(each._issued.is_set() for each in ours.certificates()))

@@ -37,7 +37,7 @@ def test_an_increase_is_granted_written_and_told() -> None:
 @pytest.mark.rule("vm:B45", "vm:C13")
 @pytest.mark.parametrize("compat", [False, True])
 def test_agents_are_answered_where_further_resources_are_accounted_for(compat: bool) -> None:
-    rules = Rules(resources=("cpu", "memory", "hugepages-2Mi"), compat=compat)
+    rules = Rules(further_resources=("hugepages-2Mi",), compat=compat)
     with stage(rules, ANY if compat else PermitSettings()) as ours:
         pod = ours.run("a", cpus=2, slots=8)
         assert ours.permit(pod, cores(3), cores(2))["permit"] == shown(cores(3))

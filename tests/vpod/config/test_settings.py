@@ -35,7 +35,7 @@ def test_the_defaults_are_those_of_the_reference() -> None:
     assert (entry.refresh_period, entry.retry_period, entry.scale_cache_config.refresh_period) == (100.0, 0.0, 300.0)
     assert (entry.pod_grace, entry.scale_down_stabilization) == (60.0, 300.0)
     assert (entry.drain.enabled, entry.drain.settle, entry.drain.timeout, entry.drain.surge) == (True, 10, 600, 0)
-    assert (entry.rebalance.enabled, entry.rebalance.interval, entry.rebalance.max_moves_per_v_pod) == (False, 300, 1)
+    assert (entry.rebalance.enabled, entry.rebalance.interval, entry.rebalance.max_moves_per_vpod) == (False, 300, 1)
 
 
 def test_untouched_settings_are_the_options_default() -> None:
@@ -51,8 +51,8 @@ def test_null_lifts_the_bounds_of_the_autoscaler() -> None:
 
 
 def test_moves_are_a_number_or_a_share() -> None:
-    assert parsed(rebalance={"maxMoves": 7}).options().rebalance.max_moves == 7
-    assert parsed(rebalance={"maxMoves": "20%"}).options().rebalance.max_moves_share == 0.2
+    assert parsed(rebalance={"maxMoves": 7}).options().rebalance.allowed_moves(100) == 7
+    assert parsed(rebalance={"maxMoves": "20%"}).options().rebalance.allowed_moves(100) == 20
 
 
 @pytest.mark.parametrize("period", ["100ms", "1s", 0.1])

@@ -12,6 +12,7 @@ from situate.testing.vpod.history import CAPACITY, SetSource, VpodHistorySetting
 from situate.testing.vpod.invariants.rules import VpodWatchdog
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodWorld
+from situate.vpod.model.options import PolicyName
 
 pytestmark = pytest.mark.rule("vpod:B15")
 
@@ -109,7 +110,7 @@ def test_another_policy_is_for_what_is_placed_from_now_on(running: Running) -> N
     running.want(0, CAPACITY + 2)
     assert running.comes(lambda: sum(running.placements(0).values()) == CAPACITY + 2)
     before = running.placements(0)
-    running.change(policy="pack")
+    running.change(policy=PolicyName.PACK)
     running.want(1, 3)
     assert running.comes(lambda: sum(running.placements(1).values()) == 3)
     assert running.placements(0) == before

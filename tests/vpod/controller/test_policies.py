@@ -14,6 +14,7 @@ from situate.objects.kinds.meta import ObjectMeta
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.controller.informers import Informers
 from situate.vpod.controller.policies import Policies
+from situate.vpod.model.options import PolicyName
 from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy
 
 pytestmark = pytest.mark.rule("vpod:B15", "vpod:D16")
@@ -22,7 +23,7 @@ SETTINGS = StatefulSetSettings(
     stateful_set_namespace="ns",
     stateful_set_name="kafka-source-dispatcher",
     pod_capacity=5,
-    policy="policy",
+    policy=PolicyName.POLICY,
     scheduler_config="placing",
     descheduler_config="removing",
 )
@@ -93,6 +94,6 @@ def test_a_config_map_that_is_not_there_yet_leaves_what_knative_ships() -> None:
 
 def test_a_policy_that_begins_while_running_is_the_one_that_knative_ships() -> None:
     """Its ConfigMaps are read after a restart."""
-    running = Running(msgspec.structs.replace(SETTINGS, policy="spread"))
+    running = Running(msgspec.structs.replace(SETTINGS, policy=PolicyName.SPREAD))
     running.reconfigure()
     assert (running.policies.placing, running.changes) == (DEFAULT_PLACING, 0)

@@ -51,6 +51,7 @@ from situate.spot.nodes.prices import parse_prices
 from situate.spot.workloads.owners import DEFAULT_KINDS
 from situate.vm.backends.systems import select_system
 from situate.vm.config.settings import VmSettings
+from situate.vm.model.policy import Rules
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.policy.configmap import parse_policy
 
@@ -184,7 +185,7 @@ async def _check_spot_admission(client: Client, namespace: str) -> AsyncIterator
 async def _check_machine_kinds(client: Client, settings: VmSettings) -> AsyncIterator[Finding]:
     """Check the kinds of VMs and of migrations. Without them vm schedules Pods only, and nothing grows or moves."""
     system = select_system(settings)
-    for resource in (system.machines, system.backend(settings.rules()).resource):
+    for resource in (system.machines, system.backend(Rules.of(settings)).resource):
         request = Request("GET", resource.path(), (("limit", "1"),), {"accept": "application/json"})
         yield await _check_exists(
             f"resource {resource.group_resource} {resource.version}", client.raw(request), system.install_hint

@@ -20,6 +20,7 @@ from situate.sharding.supervisor.controller.config.section import ShardSettings
 from situate.spot.config.settings import SpotSettings
 from situate.spot.permissions import permissions as spot_permissions
 from situate.vm.backends.systems import select_system
+from situate.vm.model.policy import Rules
 from situate.vm.permissions import permissions as vm_permissions
 from situate.vpod.permissions import permissions as vpod_permissions
 
@@ -52,7 +53,9 @@ def needed_rights(configuration: Configuration, file: Path, namespace: str) -> t
         evictions_in = None if vm.eviction_settings is None else namespace
         certificates_in = namespace if vm.keeps_certificates else None
         of_vm = LeaseName(leases, vm.lease_name)
-        found.update(dict.fromkeys(vm_permissions(of_vm, vm.rules(), select_system(vm), evictions_in, certificates_in)))
+        found.update(
+            dict.fromkeys(vm_permissions(of_vm, Rules.of(vm), select_system(vm), evictions_in, certificates_in))
+        )
     for entry in sharding_entries(configuration):
         found.update(dict.fromkeys(rights_of_supervisor(entry, leases)))
     return tuple(found)

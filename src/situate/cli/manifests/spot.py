@@ -50,7 +50,7 @@ def admission_objects(
             "ports": [{"name": "https", "port": 443, "targetPort": _PORT_NAME}],
         },
     }
-    yield webhook_configuration(namespace, int(settings.webhook.timeout), labels, settings.kinds)
+    yield webhook_configuration(namespace, int(settings.webhook.timeout_s), labels, settings.kinds)
     yield from on_demand_policy(namespace, labels, settings.kinds)
     if settings.strict is not None and settings.gate_by == "policy":
         yield from gating_policy(namespace, settings.strict, labels, settings.kinds)

@@ -58,7 +58,7 @@ def leader_objects(
         metadata = {"name": CERTIFICATES, "namespace": namespace, "labels": dict(labels)}
         yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
     if settings.eviction_settings is not None:
-        yield webhook_configuration(namespace, int(settings.eviction_settings.timeout), labels)
+        yield webhook_configuration(namespace, int(settings.eviction_settings.timeout_s), labels)
 
 
 def deployment_with_permits(deployment: Mapping[str, Any], settings: VmSettings) -> dict[str, Any]:

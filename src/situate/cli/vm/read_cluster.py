@@ -91,7 +91,7 @@ def observe(settings: VmSettings, where: ClusterOptions) -> VmClusterState:
 async def _observe(settings: VmSettings, where: ClusterOptions) -> VmClusterState:
     remarks = _Remarks()
     async with open_client(where) as client:
-        rules = settings.rules()
+        rules = Rules.of(settings)
         system = select_system(settings)
         backend = system.backend(rules)
         watched = VmInformers.create(client, random.Random(), system, backend)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from situate.framework.cycle.cycle import NO_NODES, Feasibility, PodsByNominatedNode, find_feasible, score
+from situate.framework.cycle.cycle import NO_NODES, Feasibility, find_feasible, score
 from situate.framework.cycle.node_sampling import index_of_best
 from situate.framework.plugin_api.plugin import Diagnosis, Scores
 from situate.framework.pod.pods import PodInfo
@@ -36,17 +36,12 @@ class FeasibilityResult:
         return self.snapshot.name(int(self.feasible[index_of_best(self.totals)])) if len(self.feasible) else ""
 
 
-def query_feasibility(
-    profile: Profile, pod: PodInfo, snapshot: Snapshot, nominations: PodsByNominatedNode | None = None
-) -> FeasibilityResult:
-    """Run Filter and Score over all nodes of any snapshot; `PluginFailed` if a plugin fails.
-
-    `nominations` are other Pods of at least this Pod's priority, by the index of their nominated node.
-    """
+def query_feasibility(profile: Profile, pod: PodInfo, snapshot: Snapshot) -> FeasibilityResult:
+    """Run Filter and Score over all nodes of any snapshot; `PluginFailed` if a plugin fails."""
     none = np.zeros(0, dtype=np.intp)
     if not snapshot.count:
         return FeasibilityResult(snapshot, none, np.zeros(0, dtype=np.int64), Diagnosis(snapshot, status=NO_NODES))
-    found: Feasibility = find_feasible(profile, pod, snapshot, nominations)
+    found: Feasibility = find_feasible(profile, pod, snapshot)
     feasible = np.flatnonzero(found.passes)
     totals = score(profile, pod, found, feasible) if len(feasible) else np.zeros(0, dtype=np.int64)
     return FeasibilityResult(snapshot, feasible, totals, found.diagnosis())

@@ -193,9 +193,9 @@ def _raise_to(total: dict[str, int], least: Amounts) -> None:
 class ResourceColumns:
     """The column of each resource: cpu, memory and ephemeral-storage first, the others in order of first use."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._columns: dict[str, int] = {}
-        for name in (CPU, MEMORY, EPHEMERAL, *names):
+        for name in (CPU, MEMORY, EPHEMERAL):
             self.column(name)
 
     def column(self, name: str) -> int:

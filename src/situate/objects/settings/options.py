@@ -112,6 +112,8 @@ def _metavar(name: str, leaves: Iterable[types.Type]) -> str:
         match leaf:
             case types.LiteralType():
                 return "|".join(map(str, leaf.values))
+            case types.EnumType():
+                return "|".join(str(each.value) for each in leaf.cls)
             case types.DictType():
                 return "K=V"
             case types.IntType() | types.FloatType():

@@ -1,8 +1,9 @@
 """Parse the plain data of a configuration file into typed settings, and report all mistakes at once.
 
-The types are frozen msgspec structs with `rename="camel"`. msgspec itself stops at the first mistake, and has neither
-durations nor hints, so this module walks the data itself. `situate.runtime.configuration.file` reads files, the
-environment and flags. `situate.objects.settings.schema` writes the JSON Schema of the same types.
+The types are frozen msgspec structs with `rename="camel"`, or with `rename=key_of` if names of fields contain units.
+msgspec itself stops at the first mistake, and has neither durations nor hints, so this module walks the data itself.
+`situate.runtime.configuration.file` reads files, the environment and flags. `situate.objects.settings.schema` writes
+the JSON Schema of the same types.
 
     class Drain(msgspec.Struct, frozen=True, rename="camel"):
         settle: Duration = 10.0
@@ -21,6 +22,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from inspect import signature
 from typing import Annotated, Any, Final, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import msgspec
@@ -59,6 +61,18 @@ NamespaceName = Annotated[
     ),
 ]
 """The name of a namespace (DNS-1123 label)."""
+
+
+def key_of(field: str) -> str:
+    """Return the key of a field: camel case without the unit of times, so that `cool_down_s` is `coolDown`."""
+    first, *others = field.removesuffix("_s").split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def matching_fields(settings: msgspec.Struct, kind: Any) -> dict[str, Any]:
+    """Return the values of the settings that a struct or a dataclass has under the same name."""
+    names = signature(kind).parameters
+    return {name: getattr(settings, name) for name in settings.__struct_fields__ if name in names}
 
 
 @dataclass(frozen=True, slots=True)

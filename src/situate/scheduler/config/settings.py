@@ -17,7 +17,7 @@ from situate.framework.plugin_api.configuration import (
     Percentage,
     SchedulerProfile,
 )
-from situate.objects.settings.section import ALLOWED, Mistake, ObjectName, format_value
+from situate.objects.settings.section import ALLOWED, Mistake, ObjectName, format_value, matching_fields
 
 SCHEDULER_NAME: Final = "situate"
 """Name of the built-in profile's scheduler."""
@@ -82,10 +82,4 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     def kube(self) -> KubeSchedulerConfiguration:
         """Return the settings as a KubeSchedulerConfiguration."""
-        return KubeSchedulerConfiguration(
-            percentage_of_nodes_to_score=self.percentage_of_nodes_to_score,
-            pod_initial_backoff_seconds=self.pod_initial_backoff_seconds,
-            pod_max_backoff_seconds=self.pod_max_backoff_seconds,
-            profiles=self.profiles,
-            extenders=self.extenders,
-        )
+        return KubeSchedulerConfiguration(**matching_fields(self, KubeSchedulerConfiguration))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
@@ -91,8 +91,8 @@ class Recording:
         return self.entries[-1].at if self.entries else 0.0
 
 
-def read_recording(path: Path, progress: Callable[[int], None] = lambda _: None) -> Recording:
-    """Read a recording. Raises `BadRecording` and `OSError`. `progress` receives the number of lines read."""
+def read_recording(path: Path) -> Recording:
+    """Read a recording. Raises `BadRecording` and `OSError`."""
     remarks: list[str] = []
     with path.open("rb") as raw:
         compressed = raw.read(2) == _GZIP
@@ -103,13 +103,11 @@ def read_recording(path: Path, progress: Callable[[int], None] = lambda _: None)
             raise BadRecording("the file is empty; record again with `situate scheduler record`")
         header = read_header(first)
         entries: list[Entry] = []
-        for number, (entry, remark) in enumerate(read_entries(lines)):
+        for entry, remark in read_entries(lines):
             if entry is not None:
                 entries.append(entry)
             if remark:
                 remarks.append(remark)
-            if number % 1000 == 0:
-                progress(number)
     return Recording(header, tuple(entries), tuple(remarks))
 
 

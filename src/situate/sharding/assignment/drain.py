@@ -7,7 +7,6 @@ rules are "Loss" and "Drain and rollout" in docs/spec/sharding.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, assert_never
@@ -121,9 +120,9 @@ def successor_wait_until(memory: Memory, situation: ClusterView) -> float | None
     return until if situation.now < until else None
 
 
-def count_drains(views: Iterable[ObjectView]) -> int:
-    """Return how many of these objects are being drained, for `Situation.drains`."""
-    return sum(view.drain is not None and view.holder is not None and not view.completed for view in views)
+def is_draining(view: ObjectView) -> bool:
+    """Return whether the object counts for `ClusterView.drains`."""
+    return view.drain is not None and view.holder is not None and not view.completed
 
 
 def _revoke_decision(view: ObjectView, memory: Memory, situation: ClusterView, cause: Cause) -> Decision:

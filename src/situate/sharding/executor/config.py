@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,7 +17,7 @@ from situate.sharding.model.executors import NO_METRICS
 from situate.sharding.model.field_paths import FieldPaths, ObjectAdapter
 from situate.sharding.model.names import EXECUTOR
 from situate.sharding.model.object_view import executor_label
-from situate.sharding.model.supervisor_config import BadConfiguration
+from situate.sharding.model.supervisor_config import BadConfiguration, count_mistakes, pool_mistakes
 
 
 def no_metrics() -> Mapping[str, float]:
@@ -100,19 +99,13 @@ class ExecutorConfig:
         return lease_name(self.pool, identity.pod, identity.uid)
 
     def _mistakes(self) -> Iterator[str]:
-        pool: object = self.pool
-        if not isinstance(pool, str) or not _POOL.fullmatch(pool):
-            yield (
-                f"pool is {format_value(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or "
-                "last"
-            )
+        yield from pool_mistakes(self.pool)
         if not valid_label_value(self.partition):
             yield f"partition is {format_value(self.partition)}, allowed: a label value, such as a number, or empty"
         for name, least in _COUNTS.items():
             value = getattr(self, name)
-            optional = value is None and name != "concurrency"
-            if not optional and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                yield f"{name} is {format_value(value)}, allowed: whole numbers from {least}"
+            if value is not None or name == "concurrency":
+                yield from count_mistakes(name, value, least)
         for name in ("stall_limit", "progress_timeout", "capacity"):
             value = getattr(self, name)
             optional = value is None and name != "stall_limit"
@@ -130,7 +123,6 @@ class ExecutorConfig:
                 yield f"retries.{name} is {format_value(getattr(self.retries, name))}, allowed: a number above 0"
 
 
-_POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # part of a Lease's name, and a label
 _COUNTS: Final = {"concurrency": 1, "max_handler_failures": 1}
 
 

@@ -77,9 +77,6 @@ class LocalState:
     """The epoch that was assigned under an earlier lease, and under which this incarnation no longer works; 0: none."""
 
 
-NO_LOCAL_STATE = LocalState()
-
-
 @dataclass(frozen=True, slots=True)
 class ExecutorState:
     """Inputs of the decision that are the same for all objects."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from situate.objects.kinds.meta import NO_LABELS
 from situate.objects.resources import ResourceType
-from situate.sharding.fencing.admit import NOTES, NUMBER, TIME, Fence, Refusal, Role, Writer
+from situate.sharding.fencing.admit import NOTES, NUMBER, TIME, Fence, Refusal
 from situate.sharding.model.names import DRAIN, EPOCH, EXECUTOR, EXECUTOR_UID, TERM
 
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
@@ -52,14 +52,6 @@ class ServiceAccounts:
                 f"{both[0]} is a service account of supervisors and of executors; use an account for each role, or the "
                 "API server cannot distinguish an executor's write from a supervisor's"
             )
-
-    def writer_of(self, user_info: Mapping[str, Any]) -> Writer:
-        """Return the writer for an authentication/v1 UserInfo."""
-        account = str(user_info.get("username", "")).removeprefix(_PREFIX)
-        uids: Sequence[str] = (user_info.get("extra") or {}).get(POD_UID) or ("",)
-        if account in self.supervisors:
-            return Writer(Role.SUPERVISOR, uids[0])
-        return Writer(Role.EXECUTOR if account in self.executors else Role.OTHER, uids[0])
 
 
 _PREFIX: Final = "system:serviceaccount:"

@@ -230,23 +230,3 @@ def _value_at(obj: Content, path: str) -> Any:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-class TokenChecker:
-    """A model of an outside system that refuses earlier holders by `work.token`: it remembers the highest epoch."""
-
-    def __init__(self) -> None:
-        self._highest: dict[str, int] = {}
-
-    def accepts(self, token: str) -> bool:
-        """Return whether the token (`UID:EPOCH`) is well-formed and has the highest epoch so far of its object."""
-        uid, _, text = token.rpartition(":")
-        epoch = _number(text) if text else -1
-        if not uid or epoch < 0 or epoch < self._highest.get(uid, 0):
-            return False
-        self._highest[uid] = epoch
-        return True
-
-    def highest(self, uid: str) -> str:
-        """Return the token of the latest holder; epoch 0 if no holder has called."""
-        return f"{uid}:{self._highest.get(uid, 0)}"

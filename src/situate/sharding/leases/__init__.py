@@ -5,5 +5,4 @@ The supervisor waits longer than an executor works, so two executors never work 
 Read `membership` (the supervisor's side) and `tenure` (the executor's side) first.
 `executor_report` converts the status annotation of an executor's Lease to a value, and back.
 `lease_age` judges a Lease by its written times, for commands only.
-`ring_leases` maps a Lease to the states of controller-sharding.
 """

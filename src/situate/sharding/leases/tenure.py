@@ -72,7 +72,3 @@ class Tenure:
     def is_valid(self, now: float) -> bool:
         """Return whether work may continue now. Call it directly before each write."""
         return not self.over and now < self.deadline
-
-    def remaining_s(self, now: float) -> float:
-        """Return how many seconds the tenure stays valid without a renewal; 0 if it is not valid."""
-        return max(0.0, self.deadline - now) if self.is_valid(now) else 0.0

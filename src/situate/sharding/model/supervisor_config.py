@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,8 +22,8 @@ class BadConfiguration(ValueError):
 class OrphanPolicy(StrEnum):
     """The treatment of open objects whose executor is removed."""
 
-    REASSIGN = "reassign"
     FAIL = "fail"
+    REASSIGN = "reassign"
 
 
 class OnUnavailable(StrEnum):
@@ -106,10 +107,8 @@ class SupervisorConfig:
                 yield from _number_mistakes(f"archive_ttl.{name}", value, "a number of seconds from 0, or None")
         for name, least in _COUNTS.items():
             value = getattr(self, name)
-            if value is None and name == "keep_last_per_owner":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                yield f"{name} is {format_value(value)}, allowed: whole numbers from {least}"
+            if value is not None or name != "keep_last_per_owner":
+                yield from count_mistakes(name, value, least)
         if not valid_label_key(self.finalizer) or "/" not in self.finalizer:
             yield (
                 f"finalizer is {format_value(self.finalizer)}, allowed: a DNS name, '/', and a name, such as "
@@ -128,6 +127,21 @@ _DURATIONS: Final = (
 )
 _POSITIVE: Final = ("requeue_delay", "max_forced_moves_per_s")
 _COUNTS: Final = {"max_reassigns": 0, "max_parallel_drains": 1, "keep_last_per_owner": 0}
+
+
+def count_mistakes(name: str, value: object, least: int) -> Iterator[str]:
+    """Check a whole number that a program gave, of any type."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        yield f"{name} is {format_value(value)}, allowed: whole numbers from {least}"
+
+
+def pool_mistakes(pool: object) -> Iterator[str]:
+    """Check the name of a pool, which is a label and a part of Leases' names."""
+    if not isinstance(pool, str) or not _POOL.fullmatch(pool):
+        yield f"pool is {format_value(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or last"
+
+
+_POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def _number_mistakes(name: str, value: object, allowed: str, *, positive: bool = False) -> Iterator[str]:

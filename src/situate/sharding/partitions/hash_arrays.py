@@ -1,4 +1,4 @@
-"""The hashes of `situate.sharding.partitions.hashing` and the partitions for many keys at once.
+"""The hashes of `situate.sharding.partitions.hashing` for many keys at once.
 
 A module of its own, because hashing key by key does not need NumPy. NumPy costs a process about 0.1 s and 10 MiB.
 """
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from situate.sharding.partitions.hashing import FNV_OFFSET, FNV_PRIME, MURMUR, key_bytes
-from situate.sharding.partitions.partitions import PartitionBy
 
 Hashes = NDArray[np.uint64]
 
@@ -41,15 +40,3 @@ def mix64_many(hashed: Hashes) -> Hashes:
     for factor in MURMUR:
         hashed = (hashed ^ (hashed >> shift)) * np.uint64(factor)
     return hashed ^ (hashed >> shift)
-
-
-def hashes_of(keys: Sequence[str], by: PartitionBy) -> Hashes:
-    """Return the hashes of many UIDs, namespaces or names, as `hash_of` does."""
-    hashed = fnv1a64_many(keys)
-    return hashed if by is PartitionBy.UID else mix64_many(hashed)
-
-
-def partitions_of(hashes: Hashes, count: int) -> NDArray[np.int64]:
-    """Return `partition_of` of each hash. Exact for up to `MOST` partitions."""
-    high, low = hashes >> 32, hashes & 0xFFFFFFFF
-    return ((high * count + ((low * count) >> 32)) >> 32).astype(np.int64)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from situate.objects.settings.section import format_value
 from situate.sharding.partitions.hashing import SPACE, fnv1a64, mix64
@@ -96,14 +96,6 @@ class Keyspace:
         if self.by is not PartitionBy.UID or self.covers_everything or not self.ranges:
             return None
         return " || ".join(each.selector for each in self.ranges)
-
-    def is_echoed_by(self, list_metadata: Mapping[str, Any]) -> bool:
-        """Return whether the server has applied the selector; if not, the client must test every object.
-
-        A server without the feature ignores the parameter, and its response holds all objects.
-        """
-        info = list_metadata.get("shardInfo")
-        return isinstance(info, Mapping) and self.shard_selector == info.get("selector") is not None
 
 
 EVERYTHING: Final = Keyspace((HashRange(0, SPACE),))

@@ -1,4 +1,4 @@
-"""New owners of slots when partitions join, leave, split or merge, and signals that such a change is due.
+"""New owners of slots when partitions join, leave, split or merge.
 
 Each function returns the owner of every slot after the change; `situate.sharding.partitions.slots.frozen` makes the
 table from it. Slots move only into a new partition, or out of a partition that leaves.
@@ -7,7 +7,6 @@ table from it. Slots move only into a new partition, or out of a partition that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from situate.sharding.partitions.slots import SLOTS, BadTable
 
@@ -83,74 +82,3 @@ def merge_partitions(owners: Sequence[int], partition: int, into: int) -> Owners
             f"partition {partition} cannot be merged into {into}, allowed: two different partitions of {named}"
         )
     return tuple(into if owner == partition else owner for owner in owners)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionLoad:
-    """Load that the supervisor of a partition reports."""
-
-    partition: int
-    open_objects: int
-    queue_age_s: float
-    """How long the oldest ready object has waited for its assignment."""
-    writes_per_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingLimits:
-    """Limits on the load of a partition. A partition above one of them should be split."""
-
-    open_objects: int = 100_000
-    queue_age_s: float = 1.0
-    writes_per_s: float = 400.0
-    low_share: float = 0.4
-    """Two partitions that are together below this share of every limit may be merged."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingSignal:
-    """A change that is due."""
-
-    split: int | None
-    """The partition to split; None: `merge`."""
-    merge: tuple[int, int] | None
-    reason: str
-
-
-def scaling_signals(loads: Iterable[PartitionLoad], limits: ScalingLimits) -> tuple[ScalingSignal, ...]:
-    """Return the splits that are due, by partition, or else a merge of the two least loaded partitions."""
-    listed = sorted(loads, key=lambda load: (_share(load, limits), load.partition))
-    over = sorted((load for load in listed if _share(load, limits) > 1), key=lambda load: load.partition)
-    if over:
-        return tuple(ScalingSignal(load.partition, None, _reason(load, limits)) for load in over)
-    if len(listed) < 2:
-        return ()
-    first, second = listed[:2]
-    together = PartitionLoad(
-        first.partition,
-        first.open_objects + second.open_objects,
-        max(first.queue_age_s, second.queue_age_s),
-        first.writes_per_s + second.writes_per_s,
-    )
-    if _share(together, limits) >= limits.low_share:
-        return ()
-    low, high = sorted((first.partition, second.partition))
-    return (ScalingSignal(None, (high, low), f"together below {limits.low_share:.0%} of every limit"),)
-
-
-def _share(load: PartitionLoad, limits: ScalingLimits) -> float:
-    """Return the load as a share of the nearest limit."""
-    return max(
-        load.open_objects / limits.open_objects,
-        load.queue_age_s / limits.queue_age_s,
-        load.writes_per_s / limits.writes_per_s,
-    )
-
-
-def _reason(load: PartitionLoad, limits: ScalingLimits) -> str:
-    parts = [
-        (load.open_objects > limits.open_objects, f"{load.open_objects} open objects, limit {limits.open_objects}"),
-        (load.queue_age_s > limits.queue_age_s, f"queue age {load.queue_age_s:g} s, limit {limits.queue_age_s:g} s"),
-        (load.writes_per_s > limits.writes_per_s, f"{load.writes_per_s:g} writes/s, limit {limits.writes_per_s:g}"),
-    ]
-    return "; ".join(text for exceeded, text in parts if exceeded)

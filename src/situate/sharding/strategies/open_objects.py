@@ -49,11 +49,6 @@ class Roster:
         """Number of healthy executors."""
         return self._count[ExecutorStatus.HEALTHY]
 
-    @property
-    def serving_count(self) -> int:
-        """Number of healthy or full executors."""
-        return self.healthy_count + self._count[ExecutorStatus.FULL]
-
     def is_serving(self, executor: str) -> bool:
         return self._statuses.get(executor) in (ExecutorStatus.HEALTHY, ExecutorStatus.FULL)
 

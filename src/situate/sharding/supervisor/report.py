@@ -13,7 +13,6 @@ import msgspec
 from situate.kube.election.lease_record import LeaseRecord
 from situate.objects.kinds.leases import Lease
 from situate.sharding.model.names import STATUS
-from situate.sharding.partitions.repartition import PartitionLoad
 
 
 class SupervisorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -63,8 +62,3 @@ def confirmed_versions(leases: Mapping[int, Lease]) -> dict[int, int]:
         for partition, report in reports.items()
         if report is not None and report.table_version is not None
     }
-
-
-def partition_load(partition: int, report: SupervisorReport) -> PartitionLoad:
-    """Return the load of a partition, for `repartition.scaling_signals`."""
-    return PartitionLoad(partition, report.open + report.unassigned, report.queue_age_s, report.writes_per_s)

@@ -19,7 +19,7 @@ from situate.objects.settings.section import format_value
 from situate.sharding.assignment.desired_executors import SizingConfig
 from situate.sharding.leases.membership import ExecutorWatch, LeaseTimes
 from situate.sharding.model.object_view import ObjectView
-from situate.sharding.model.supervisor_config import BadConfiguration
+from situate.sharding.model.supervisor_config import BadConfiguration, count_mistakes, pool_mistakes
 from situate.sharding.partitions.partitions import EVERYTHING, Keyspace
 from situate.sharding.partitions.slots import SLOTS
 from situate.sharding.rebalancing import RebalanceConfig
@@ -87,12 +87,7 @@ class Scope:
         for name in ("identity", "lease_namespace"):
             if not getattr(self, name):
                 yield f"{name} is empty, allowed: a name, such as the name of the Pod"
-        pool: object = self.pool
-        if not isinstance(pool, str) or not _POOL.fullmatch(pool):
-            yield (
-                f"pool is {format_value(pool)}, allowed: at most 63 of a to z, 0 to 9 and '-', with no '-' first or "
-                "last"
-            )
+        yield from pool_mistakes(self.pool)
         if not valid_label_value(self.partition) or self.partition != self.partition.lower():
             yield f"partition is {format_value(self.partition)}, allowed: a label value in lower case, or empty"
         if self.partition_table and not (_NUMBER.fullmatch(self.partition) and int(self.partition) < SLOTS):
@@ -105,9 +100,7 @@ class Scope:
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < math.inf:
                 yield f"shares.{namespace} is {format_value(share)}, allowed: numbers above 0"
         for name in ("write_concurrency", "archive_concurrency"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                yield f"{name} is {format_value(value)}, allowed: whole numbers from 1"
+            yield from count_mistakes(name, getattr(self, name), 1)
         if not self.archive_timeout > 0:
             yield f"archive_timeout is {format_value(self.archive_timeout)}, allowed: a number of seconds above 0"
         if self.archive_propagation not in PROPAGATIONS:
@@ -115,4 +108,3 @@ class Scope:
 
 
 _NUMBER: Final = re.compile("[0-9]{1,4}", re.ASCII)
-_POOL: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # the same pattern as for executors

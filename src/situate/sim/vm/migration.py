@@ -104,5 +104,5 @@ class MigrationController:
     def _progress(self, move: Migration) -> MigrationInfo:
         load = self._world.machines[move.machine].load
         behaviour = Behaviour(used=move.copied, dirty_rate=int(load.dirty_rate or 0))
-        terms = Terms(memory=move.copied, max_bandwidth=self._rules.max_bandwidth)
+        terms = Terms(memory=move.copied, max_bandwidth=self._rules.max_bytes_per_s)
         return progress(behaviour, terms, self._timeline.now - self._started_at[move.uid])

@@ -212,7 +212,7 @@ class VMWorld:
             needs_node=pod.needs_node,
         )
 
-    def migration_event(self, name: str, *, deleting: bool = False) -> Event:
+    def migration_event(self, name: str) -> Event:
         move = self.migrations[name]
         target = self.pods.get(move.target)
         written = None
@@ -240,7 +240,6 @@ class VMWorld:
             plan=move.plan,
             claim=written,
             progress=CopyProgress(move.remaining, move.copied, move.changed_at) if move.phase == "Running" else None,
-            deleting=deleting,
             created_at=move.created_at,
             rechosen_at=move.rechosen_at,
             for_node=move.for_node,

@@ -12,14 +12,14 @@ import msgspec
 
 from situate.objects.kinds.selectors import LabelSelector
 from situate.objects.selection.label_selectors import EVERYTHING, NOTHING, BadSelector, Selector, selector_of
-from situate.objects.settings.section import ALLOWED, FORM, Duration, Mistake, PositiveDuration, format_value
+from situate.objects.settings.section import ALLOWED, FORM, Mistake, PositiveDuration, format_value, key_of
 from situate.objects.values.durations import format_duration
 from situate.spot.admission.admit import AdmissionSettings
 from situate.spot.admission.ledger import ARRIVAL_S
 from situate.spot.admission.patch import PlacementTerms
 from situate.spot.model.maintenance_windows import LONGEST_S, BadWindow, Window, parse_cron, parse_time_zone
 from situate.spot.model.pods_nodes_workloads import CAPACITY_LABEL
-from situate.spot.model.policy_limits import Limits
+from situate.spot.model.policy_limits import EvictionLimits, Limits, ReturnConditions
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
 from situate.spot.nodes.node_signals import Signal
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
@@ -37,11 +37,10 @@ Address = Annotated[
         extra={ALLOWED: f'host:port, such as ":{PORT}" for every address'},
     ),
 ]
-Positive = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
-class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Policy of all workloads that the selectors match. The first matching entry applies.
 
     Rule: B46.
@@ -70,14 +69,14 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
 
-class WindowSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class WindowSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Window in which policy may move pods.
 
     Rule: B13.
     """
 
     cron: str
-    duration: PositiveDuration
+    duration_s: PositiveDuration
     time_zone: str = "UTC"
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -89,54 +88,14 @@ class WindowSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             parse_time_zone(self.time_zone)
         except BadWindow as problem:
             yield Mistake("timeZone", format_value(self.time_zone), "a time zone", str(problem))
-        if self.duration > LONGEST_S:
-            yield Mistake("duration", format_duration(self.duration), f"at most {format_duration(LONGEST_S)}")
+        if self.duration_s > LONGEST_S:
+            yield Mistake("duration", format_duration(self.duration_s), f"at most {format_duration(LONGEST_S)}")
 
     def window(self) -> Window:
-        return Window(parse_cron(self.cron), self.duration, parse_time_zone(self.time_zone))
+        return Window(parse_cron(self.cron), self.duration_s, parse_time_zone(self.time_zone))
 
 
-class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Limits on moves that only policy requires."""
-
-    cool_down: Duration = 60.0
-    per_owner: Positive = 1
-    """Moves in flight at a time; at most one for each workload."""
-    per_cluster: Positive = 5
-    per_hour: Positive = 60
-    failures: Positive = 3
-    """Successive moves whose replacement finds no node. After that many, the workload is not moved for `stop`."""
-    stop: PositiveDuration = 3600.0
-
-    def mistakes(self) -> Iterable[Mistake]:
-        if self.per_owner > 1:
-            yield Mistake(
-                "perOwner", format_value(self.per_owner), "1", "two moves at once leave fewer than replicas - 1 ready"
-            )
-
-
-class ReturnSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Conditions under which overflowed pods return from on-demand nodes to spot nodes.
-
-    Rules: B26, B27.
-    """
-
-    enabled: bool = True
-    node_age: Duration = 600.0
-    calm: Duration = 1800.0
-    every: Duration = 600.0
-    """Shortest time between two returns of one workload."""
-    longest_wait: Duration = 21600.0
-    flaps: Positive = 2
-    """Number of nodes that came back within `flap` after which the pool is at risk for `distrust`."""
-    flap: Duration = 900.0
-    distrust: Duration = 7200.0
-    restart_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.002
-    """Cost of one restart, in the currency of the prices; the saving must exceed it within `pays_within`."""
-    pays_within: PositiveDuration = 86400.0
-
-
-class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Source of the prices."""
 
     file: str | None = None
@@ -152,33 +111,33 @@ class PriceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             yield Mistake("configMap", format_value(self.config_map), "namespace/name")
 
 
-class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Address, certificate life and time limits of the webhook."""
 
     address: Address = f":{PORT}"
     """Listen address of the leader; read only at the start."""
-    certificate_life: Annotated[float, msgspec.Meta(ge=SHORTEST_LIFE_S, extra={FORM: "duration"})] = LIFE_S
+    certificate_life_s: Annotated[float, msgspec.Meta(ge=SHORTEST_LIFE_S, extra={FORM: "duration"})] = LIFE_S
     """Life of each certificate generation; the next one is made at two thirds of it."""
-    timeout: Annotated[float, msgspec.Meta(ge=2, le=30, extra={FORM: "duration"})] = 2.0
+    timeout_s: Annotated[float, msgspec.Meta(ge=2, le=30, extra={FORM: "duration"})] = 2.0
     """How long API servers wait, in whole seconds; part of the manifest."""
-    live_read: PositiveDuration = 0.3
+    live_read_s: PositiveDuration = 0.3
     """Longest time of one live read; an answer may need two reads."""
-    reservation: PositiveDuration = 30.0
-    release: PositiveDuration = 15.0
+    reservation_s: PositiveDuration = 30.0
+    release_s: PositiveDuration = 15.0
 
     def mistakes(self) -> Iterable[Mistake]:
         if int(self.address.rpartition(":")[2]) > 65535:
             yield Mistake("address", format_value(self.address), "a port of at most 65535")
-        if self.timeout != int(self.timeout):
-            yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
-        if 2 * self.live_read >= self.timeout - ARRIVAL_S:
-            waited, timeout = format_duration(ARRIVAL_S), format_duration(self.timeout)
+        if self.timeout_s != int(self.timeout_s):
+            yield Mistake("timeout", format_duration(self.timeout_s), "whole seconds")
+        if 2 * self.live_read_s >= self.timeout_s - ARRIVAL_S:
+            waited, timeout = format_duration(ARRIVAL_S), format_duration(self.timeout_s)
             allowed = f"less than half of timeout ({timeout}) minus {waited}"
             hint = f"an answer may wait {waited} for promised pods and then read twice"
-            yield Mistake("liveRead", format_duration(self.live_read), allowed, hint)
+            yield Mistake("liveRead", format_duration(self.live_read_s), allowed, hint)
 
 
-class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Settings of spot."""
 
     mode: Literal["enabled", "disabled"] = "enabled"
@@ -199,21 +158,21 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     signals: tuple[Signal, ...] = ()
     """Entries that precede those of the built-in table."""
     webhook: WebhookSettings = WebhookSettings()
-    evictions: EvictionSettings = EvictionSettings()
+    evictions: EvictionLimits = EvictionLimits()
     windows: tuple[WindowSettings, ...] = ()
     """Empty: policy may move pods at any time."""
-    pend_limit: PositiveDuration = 60.0
+    pend_limit_s: PositiveDuration = 60.0
     on_demand_full: Literal["wait", "degrade"] = "wait"
-    degrade_after: PositiveDuration = 120.0
+    degrade_after_s: PositiveDuration = 120.0
     autoscaling: bool = False
     """Whether an autoscaler adds on-demand nodes for waiting pods."""
     spot_autoscaling: bool = False
     """Whether an autoscaler adds spot nodes for waiting pods."""
-    eviction_toleration: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = 20.0
+    eviction_toleration_s: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = 20.0
     """Seconds for which spot pods stay on a lost node; null leaves the defaults of 300 s."""
-    return_: ReturnSettings = msgspec.field(default=ReturnSettings(), name="return")
+    returns: ReturnConditions = msgspec.field(default=ReturnConditions(), name="return")
     make_before_break: bool = True
-    start: PositiveDuration = 25.0
+    start_s: PositiveDuration = 25.0
     """How long pods take to become ready. If the notice is shorter, they are evicted at once."""
     prices: PriceSettings = PriceSettings()
 
@@ -248,7 +207,7 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def placement_terms(self, avoided: tuple[str, ...] = ()) -> PlacementTerms:
         """Return the terms of each class. `avoided`: hostnames of nodes that end or may end
         (`node_termination.avoided`)."""
-        seconds = self.eviction_toleration
+        seconds = self.eviction_toleration_s
         return PlacementTerms(
             on_demand_requirement(self.table),
             spot_requirement(self.table),
@@ -274,31 +233,17 @@ class SpotSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def limits(self) -> Limits:
         """Return the settings of `decide`."""
-        back = self.return_
         return Limits(
-            cool_down_s=self.evictions.cool_down,
-            per_cluster=self.evictions.per_cluster,
-            per_hour=self.evictions.per_hour,
-            failures=self.evictions.failures,
-            stop_s=self.evictions.stop,
+            evictions=self.evictions,
+            returns=self.returns,
             windows=tuple(each.window() for each in self.windows),
-            pend_s=self.pend_limit,
-            degrade_after_s=self.degrade_after if self.on_demand_full == "degrade" else None,
+            pend_s=self.pend_limit_s,
+            degrade_after_s=self.degrade_after_s if self.on_demand_full == "degrade" else None,
             on_demand_autoscaling=self.autoscaling,
             spot_autoscaling=self.spot_autoscaling,
             make_before_break=self.make_before_break,
-            start_s=self.start,
-            eviction_s=None if self.eviction_toleration is None else int(self.eviction_toleration),
-            returns=back.enabled,
-            node_age_s=back.node_age,
-            calm_s=back.calm,
-            return_every_s=back.every,
-            longest_wait_s=back.longest_wait,
-            flaps=back.flaps,
-            flap_s=back.flap,
-            distrust_s=back.distrust,
-            restart_cost=back.restart_cost,
-            pays_within_h=back.pays_within / 3600,
+            start_s=self.start_s,
+            eviction_s=None if self.eviction_toleration_s is None else int(self.eviction_toleration_s),
             read_only=self.read_only,
         )
 

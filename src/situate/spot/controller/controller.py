@@ -155,7 +155,7 @@ class SpotController:
         self._admission_settings: AdmissionSettings | None = (
             None  # computed on demand: nodes change more often than pods come
         )
-        self.live_reads = LiveReads(client, table, settings.webhook.live_read)
+        self.live_reads = LiveReads(client, table, settings.webhook.live_read_s)
         self.constraints = ConstraintInformers(client, self.cache.cluster, rng, _now)
         self.capacity = CapacitySource(self.informers, client, rng, table)
         self.decision_loop = DecisionLoop(
@@ -204,7 +204,7 @@ class SpotController:
             self._secrets,
             self._configurations,
             names=host_names(NAME, place.namespace),
-            life_s=lambda: self.settings.webhook.certificate_life,
+            life_s=lambda: self.settings.webhook.certificate_life_s,
             wall=lambda: wall().timestamp(),
             serve=self._serve_with,
         )
@@ -286,7 +286,7 @@ class SpotController:
         """Apply new settings without a restart; the address is read only at the start."""
         self.settings = settings
         table = settings.table
-        self.live_reads.table, self.live_reads.within_s = table, settings.webhook.live_read
+        self.live_reads.table, self.live_reads.within_s = table, settings.webhook.live_read_s
         self.cache.reconfigure(table, settings.rules())
         self.capacity.table = table
         self._drop_admission_settings()
@@ -492,7 +492,7 @@ def _object_reflector(
 
 
 def _empty_ledger(settings: SpotSettings) -> Ledger:
-    return Ledger.empty(settings.webhook.reservation, settings.webhook.release)
+    return Ledger.empty(settings.webhook.reservation_s, settings.webhook.release_s)
 
 
 def _now() -> float:

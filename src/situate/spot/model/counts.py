@@ -28,9 +28,9 @@ def effective_capacity(pod: PodFacts, nodes: Nodes) -> Capacity | None:
     return None if node.ending else node.capacity
 
 
-def counted_pods(pods: Iterable[PodFacts], revision: str | None = None) -> list[PodFacts]:
-    """Return the pods that count: the live ones, of the given revision if there is one."""
-    return [pod for pod in pods if pod.live and (revision is None or pod.revision == revision)]
+def counted_pods(pods: Iterable[PodFacts]) -> list[PodFacts]:
+    """Return the pods that count: the live ones."""
+    return [pod for pod in pods if pod.live]
 
 
 def effective_on_demand_count(pods: Iterable[PodFacts], nodes: Nodes) -> int:

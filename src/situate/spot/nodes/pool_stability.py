@@ -78,14 +78,14 @@ def restore_pools(history: InterruptionHistory, nodes: Nodes, limits: Limits) ->
 
 def _record_arrival(pool: PoolMemory, now: float, limits: Limits) -> PoolMemory:
     """Record the arrival of a node: soon after an end it is a flap, and at most one flap for each end."""
-    if pool.interrupted_at is None or now - pool.interrupted_at >= limits.flap_s:
+    if pool.interrupted_at is None or now - pool.interrupted_at >= limits.returns.flap_s:
         return pool
     if pool.flaps and pool.flaps[-1] >= pool.interrupted_at:
         return pool
-    flaps = tuple(at for at in (*pool.flaps, now) if now - at < limits.distrust_s)
-    if len(flaps) < limits.flaps:
+    flaps = tuple(at for at in (*pool.flaps, now) if now - at < limits.returns.distrust_s)
+    if len(flaps) < limits.returns.flaps:
         return replace(pool, flaps=flaps)
-    return replace(pool, flaps=flaps, distrusted_until=now + limits.distrust_s)
+    return replace(pool, flaps=flaps, distrusted_until=now + limits.returns.distrust_s)
 
 
 def calm_pools(pools: Pools, nodes: Nodes, now: float, limits: Limits) -> frozenset[str]:
@@ -107,8 +107,8 @@ def _calm_times(pools: Pools, nodes: Nodes, limits: Limits) -> dict[str, float]:
     found: dict[str, float] = {}
     for pool, created in newest.items():
         memory = pools.memories.get(pool, PoolMemory())
-        quiet = -math.inf if memory.interrupted_at is None else memory.interrupted_at + limits.calm_s
-        found[pool] = max(created + limits.node_age_s, quiet, memory.distrusted_until)
+        quiet = -math.inf if memory.interrupted_at is None else memory.interrupted_at + limits.returns.calm_s
+        found[pool] = max(created + limits.returns.node_age_s, quiet, memory.distrusted_until)
     return found
 
 
@@ -119,7 +119,7 @@ def seconds_until_calm(pools: Pools, now: float, limits: Limits) -> float | None
         for memory in pools.memories.values()
         for left in (
             memory.distrusted_until - now,
-            (memory.interrupted_at + limits.calm_s - now) if memory.interrupted_at is not None else 0.0,
+            (memory.interrupted_at + limits.returns.calm_s - now) if memory.interrupted_at is not None else 0.0,
         )
         if left > 0
     ]

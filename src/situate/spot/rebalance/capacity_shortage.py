@@ -101,7 +101,7 @@ def eviction_for_capacity(
     kept = frozenset(leaders)
     for other in (workload, *(each for each in others if each.owner.uid != workload.owner.uid)):
         own = other.owner.uid == workload.owner.uid
-        blocked = blocking_reason(other, now, cool_down_s=0 if own else limits.cool_down_s)
+        blocked = blocking_reason(other, now, cool_down_s=0 if own else limits.evictions.cool_down_s)
         if blocked is not None and not (own and blocked is BlockReason.PENDING):
             continue
         for pod in _overflowed_pods(other, nodes):

@@ -33,7 +33,7 @@ def correct_future_times(state: State, limits: Limits, now: float) -> State:
 def _is_ahead(memory: WorkloadMemory, limits: Limits, now: float) -> bool:
     returned = memory.returned_at is not None and memory.returned_at > now
     awaited = memory.awaited_since is not None and memory.awaited_since > now
-    return memory.moved_at > now or returned or awaited or memory.stopped_until > now + limits.stop_s
+    return memory.moved_at > now or returned or awaited or memory.stopped_until > now + limits.evictions.stop_s
 
 
 def _correct_memory(memory: WorkloadMemory, limits: Limits, now: float) -> WorkloadMemory:
@@ -41,14 +41,14 @@ def _correct_memory(memory: WorkloadMemory, limits: Limits, now: float) -> Workl
         memory,
         moved_at=min(memory.moved_at, now),
         returned_at=None if memory.returned_at is None else min(memory.returned_at, now),
-        stopped_until=min(memory.stopped_until, now + limits.stop_s),
+        stopped_until=min(memory.stopped_until, now + limits.evictions.stop_s),
         awaited_since=None if memory.awaited_since is None else min(memory.awaited_since, now),
     )
 
 
 def _pool_is_ahead(pool: PoolMemory, limits: Limits, now: float) -> bool:
     interrupted = pool.interrupted_at is not None and pool.interrupted_at > now
-    return interrupted or max(pool.flaps, default=now) > now or pool.distrusted_until > now + limits.distrust_s
+    return interrupted or max(pool.flaps, default=now) > now or pool.distrusted_until > now + limits.returns.distrust_s
 
 
 def _correct_pool(pool: PoolMemory, limits: Limits, now: float) -> PoolMemory:
@@ -56,5 +56,5 @@ def _correct_pool(pool: PoolMemory, limits: Limits, now: float) -> PoolMemory:
         pool,
         interrupted_at=None if pool.interrupted_at is None else min(pool.interrupted_at, now),
         flaps=tuple(min(at, now) for at in pool.flaps),
-        distrusted_until=min(pool.distrusted_until, now + limits.distrust_s),
+        distrusted_until=min(pool.distrusted_until, now + limits.returns.distrust_s),
     )

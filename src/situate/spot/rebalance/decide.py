@@ -317,7 +317,8 @@ class _DecisionRun:
 
     def _allowance(self) -> int:
         """Policy moves that may still be ordered now."""
-        return min(self.limits.per_cluster - len(self.in_flight), self.limits.per_hour - len(self.moved_at))
+        most = self.limits.evictions
+        return min(most.per_cluster - len(self.in_flight), most.per_hour - len(self.moved_at))
 
     def _add_actions(self, actions: Sequence[Action]) -> None:
         self.actions += actions

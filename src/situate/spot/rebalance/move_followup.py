@@ -65,12 +65,12 @@ def _record_failure(memory: WorkloadMemory, limits: Limits, now: float, how: str
     """Record a failed move: its replacement has no node for too long, no class, or the wrong capacity."""
     wait = memory.return_wait_s
     if memory.returned_at == memory.moved_at:
-        wait = min(limits.longest_wait_s, 2 * max(wait, limits.return_every_s))
+        wait = min(limits.returns.longest_wait_s, 2 * max(wait, limits.returns.every_s))
     memory = replace(memory, moved="", failures=memory.failures + 1, return_wait_s=wait)
-    if memory.failures < limits.failures:
+    if memory.failures < limits.evictions.failures:
         return MoveFollowUp(memory)
     message = (
         f"{memory.failures} moves in a row failed, the last one because {how}; "
-        f"no pod of the workload moves for {limits.stop_s:g} s"
+        f"no pod of the workload moves for {limits.evictions.stop_s:g} s"
     )
-    return MoveFollowUp(replace(memory, failures=0, stopped_until=now + limits.stop_s), message)
+    return MoveFollowUp(replace(memory, failures=0, stopped_until=now + limits.evictions.stop_s), message)

@@ -60,7 +60,7 @@ class PolicyMoves:
         if not found.total:
             return None, self._reason_without_candidate(workload, found, standing)
         why = self._limiting_reason(
-            workload, standing, required_steady_time(found.victims[0], self.now, self.limits.cool_down_s)
+            workload, standing, required_steady_time(found.victims[0], self.now, self.limits.evictions.cool_down_s)
         )
         if why is not None:
             return None, why
@@ -72,7 +72,7 @@ class PolicyMoves:
         """Return a make-before-break move of a pod on an at-risk node, under the same limits."""
         if not any(self._is_at_risk(pod) for pod in workload.live_pods):
             return None
-        if self._limiting_reason(workload, standing, self.limits.cool_down_s) is not None:
+        if self._limiting_reason(workload, standing, self.limits.evictions.cool_down_s) is not None:
             return None
         around = self.view.constraints
         for pod in sorted(workload.live_pods, key=lambda each: each.key):
@@ -92,7 +92,7 @@ class PolicyMoves:
         wanted = Capacity.ON_DEMAND if found.need > 0 else Capacity.SPOT
         if owner.pinned is None or owner.pinned is wanted:
             held = BlockReason.ROLLOUT if owner.rolling else BlockReason.HELD
-            return self._limiting_reason(workload, standing, self.limits.cool_down_s) or held
+            return self._limiting_reason(workload, standing, self.limits.evictions.cool_down_s) or held
         if wanted is Capacity.ON_DEMAND:
             message = f"more pods must be on demand, but {owner.conflict} allows only spot nodes"
             self._note(
@@ -144,9 +144,9 @@ class PolicyMoves:
         self, workload: Workload, found: MisplacedPods, memory: WorkloadMemory
     ) -> tuple[Move | None, BlockReason | None]:
         """Move a pod back to spot, if spot nodes have free capacity and are calm."""
-        if not self.limits.returns:
+        if not self.limits.returns.enabled:
             return None, BlockReason.NOT_CALM
-        wait = max(memory.return_wait_s, self.limits.return_every_s)
+        wait = max(memory.return_wait_s, self.limits.returns.every_s)
         why = BlockReason.NO_SPOT_ROOM
         for pod in found.victims:
             back = pod.pod_class is not Capacity.ON_DEMAND
@@ -176,8 +176,8 @@ class PolicyMoves:
             return True
         discount, _ = self.view.prices.discount(node.instance_type, node.zone)
         share = pod.cpu_milli / node.cpu_milli
-        hours = break_even_hours(self.limits.restart_cost, price.on_demand, discount, share)
-        return hours <= self.limits.pays_within_h
+        hours = break_even_hours(self.limits.returns.restart_cost, price.on_demand, discount, share)
+        return hours <= self.limits.returns.pays_within_s / 3600
 
     def _build_move(self, workload: Workload, pod: PodFacts, reason: Reason) -> tuple[Move | None, BlockReason | None]:
         """Return the order. An only pod is released, or evicted at once if it cannot be released.

@@ -92,7 +92,7 @@ def move_refusal(
         wave=wave,
         overdue=overdue,
         disruptions_allowed=disruptions_allowed,
-        cool_down_s=0.0 if makes_room else required_steady_time(pod, now, limits.cool_down_s),
+        cool_down_s=0.0 if makes_room else required_steady_time(pod, now, limits.evictions.cool_down_s),
     )
     if why is not None and not (makes_room and why is BlockReason.PENDING):
         return str(why)

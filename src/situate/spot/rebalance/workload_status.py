@@ -46,15 +46,15 @@ def blocked_until(
     """
     match blocked:
         case BlockReason.COOL_DOWN:
-            steady = max(limits.cool_down_s, workload.owner.min_ready_s)
+            steady = max(limits.evictions.cool_down_s, workload.owner.min_ready_s)
             ends = [pod.ready_since + steady for pod in workload.live_pods if pod.ready_since is not None]
             if memory.returned_at is not None:
-                ends.append(memory.returned_at + max(memory.return_wait_s, limits.return_every_s))
+                ends.append(memory.returned_at + max(memory.return_wait_s, limits.returns.every_s))
             return max((end for end in ends if end > now), default=None)
         case BlockReason.STOPPED:
             return memory.stopped_until
         case BlockReason.NOT_CALM:
-            return calm_at if limits.returns else None
+            return calm_at if limits.returns.enabled else None
     return None
 
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from situate.spot.admission.classify import Classification, Demand, classify
 from situate.spot.admission.ledger import Ledger
 from situate.spot.capacity.free_capacity import PlanningCapacity
@@ -74,10 +76,10 @@ def plan(state: State, situation: ClusterView, places: PlanningCapacity, now: fl
         situation.limits,
         read_only=False,
         windows=(),
-        per_hour=MOST_MOVES,
-        per_cluster=MOST_MOVES,
-        cool_down_s=0.0,
-        return_every_s=0.0,
+        evictions=structs.replace(
+            situation.limits.evictions, per_hour=MOST_MOVES, per_cluster=MOST_MOVES, cool_down_s=0.0
+        ),
+        returns=structs.replace(situation.limits.returns, every_s=0.0),
     )
     made = {name: NodeFacts(name, capacity) for capacity, name in _NEW_NODES.items()}
     cluster = replace(situation.cluster, nodes={**situation.cluster.nodes, **made})

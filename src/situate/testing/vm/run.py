@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from situate.testing.histories.play import HistoryResult
 from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
@@ -13,21 +14,25 @@ from situate.testing.vm.invariants.rules import regrant_differences
 from situate.testing.vm.invariants.watchdog import VmBreach, VmWatchdog
 from situate.testing.vm.performer import VmPerformer
 from situate.testing.vm.world.history_world import IGNORED_NAMESPACE, VmHistoryWorld
+from situate.vm.config.settings import Deadlines, MigrationLimits
 from situate.vm.controller.setup import VmSetup
-from situate.vm.model.policy import Deadlines, MigrationLimits, Rules
+from situate.vm.model.policy import Rules
 
 BEGIN_S: Final = 4.0
 HEALING_S: Final = 900.0
 """Seconds after the last fault within which migrations end, claims close and requests are answered."""
 COOL_DOWN_S: Final = 20.0
 """Cool-down in seconds of a brisk history. No cool-down is longer than twice this time."""
-RULES: Final = Rules(ignored_namespaces=frozenset((IGNORED_NAMESPACE,)))
-BRISK_RULES: Final = replace(
+RULES: Final = Rules(ignored_namespaces=(IGNORED_NAMESPACE,))
+BRISK_RULES: Final = structs.replace(
     RULES,
     calm=MigrationLimits(
-        cool_down_s=COOL_DOWN_S, most_cool_down_s=2 * COOL_DOWN_S, after_failure_s=5.0, most_after_failure_s=COOL_DOWN_S
+        cool_down_s=COOL_DOWN_S,
+        longest_cool_down_s=2 * COOL_DOWN_S,
+        after_failure_s=5.0,
+        longest_after_failure_s=COOL_DOWN_S,
     ),
-    deadlines=Deadlines(unbound_s=10.0, not_running_s=20.0, no_progress_s=15.0, total_least_s=30.0),
+    deadlines=Deadlines(unbound_s=10.0, not_running_s=20.0, no_progress_s=15.0, least_total_s=30.0),
 )
 QUIET_S: Final = 50.0
 """Longer than the cool-downs of a brisk history: a VM that migrates after it migrates again and again."""

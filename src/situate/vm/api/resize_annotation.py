@@ -91,7 +91,7 @@ def resizable_requests(pod: Pod, rules: Rules) -> Amounts | None:
     They are those of its first container with a request, unless a rule forbids to resize it.
     """
     container = next((each for each in pod.spec.containers if each.resources.requests), None)
-    if container is None or rules.compat or not rules.grow_pod or next(pod_refusals(pod, rules), None) is not None:
+    if container is None or rules.compat or not rules.grows_pods or next(pod_refusals(pod, rules), None) is not None:
         return None
     has = amounts(container.resources.requests)
     if next(_container_refusals(container, RESOURCES, rules), None) is not None:

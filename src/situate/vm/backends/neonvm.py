@@ -99,9 +99,9 @@ class NeonVM:
             "preventMigrationToSameHost": True,
             "completionTimeout": int(self._rules.deadlines.completion_s),
             "incremental": True,
-            "allowPostCopy": self._rules.weights.post_copy,
+            "allowPostCopy": self._rules.costs.post_copy,
             "autoConverge": True,
-            "maxBandwidth": str(memory_value(move.bandwidth or self._rules.max_bandwidth)),
+            "maxBandwidth": str(memory_value(move.bandwidth or self._rules.max_bytes_per_s)),
         }
 
     def observe(self, migration: Unstructured, now: float) -> ParseResult[MigrationObserved]:

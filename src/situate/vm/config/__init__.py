@@ -1,6 +1,6 @@
 """Configuration of the vm scheduler, with defaults.
 
 The folder takes the parsed `vm:` section, or the JSON file of neondatabase/autoscaling's scheduler plugin.
-The result is a checked settings object, which creates the `Rules` that every decision reads.
+The result is one checked settings object, `VmSettings`. Every decision reads it, as `situate.vm.model.policy.Rules`.
 Read `settings` first, then `neon_settings`, which accepts the file of that plugin.
 """

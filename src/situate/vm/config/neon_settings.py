@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from situate.objects.settings.section import Mistake, format_value, parse_section
-from situate.vm.config.settings import PositiveShare, ScoringSettings, Share, VmSettings
+from situate.vm.config.settings import PositiveShare, Scoring, Share, VmSettings
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 PositiveInteger = Annotated[int, msgspec.Meta(ge=1)]
@@ -46,10 +46,10 @@ class NeonConfiguration(msgspec.Struct, frozen=True, kw_only=True, rename="camel
             watermark=self.watermark,
             scheduler_name=self.scheduler_name,
             workers=min(self.reconcile_workers, 1000),
-            startup=float(self.startup_event_handling_timeout_seconds),
-            patch_retry=float(self.patch_retry_wait_seconds),
-            call_timeout=float(self.k8s_crud_timeout_seconds),
-            scoring=ScoringSettings(**msgspec.structs.asdict(self.scoring)),
+            startup_s=float(self.startup_event_handling_timeout_seconds),
+            patch_retry_s=float(self.patch_retry_wait_seconds),
+            call_timeout_s=float(self.k8s_crud_timeout_seconds),
+            scoring=Scoring(**msgspec.structs.asdict(self.scoring)),
             node_metric_labels=self.node_metric_labels,
             ignored_namespaces=self.ignored_namespaces,
         )

@@ -1,4 +1,4 @@
-"""The `vm:` section of the configuration file: every number that decisions use, with the defaults of `rules`.
+"""The `vm:` section of the configuration file: every number that decisions use, with its default and its limits.
 
 `situate.runtime.configuration.file` reads the file. `situate.vm.config.neon_settings` reads the file of upstream's
 scheduler.
@@ -7,7 +7,7 @@ scheduler.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import MappingProxyType
+from functools import cache
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -20,11 +20,10 @@ from situate.objects.settings.section import (
     ObjectName,
     PositiveDuration,
     format_value,
+    key_of,
 )
 from situate.objects.values.durations import format_duration
 from situate.objects.values.quantity import parse_quantity
-from situate.vm.model.policy import CostWeights, Deadlines, MigrationLimits, Rules, Scoring
-from situate.vm.model.resource_amounts import RESOURCES
 
 PORT: Final = 10299
 """Port for the requests of agents."""
@@ -68,122 +67,103 @@ FILE_SETTINGS: Final = (
     "scheduler_name",
     "watermark",
     "workers",
-    "startup",
-    "patch_retry",
-    "call_timeout",
+    "startup_s",
+    "patch_retry_s",
+    "call_timeout_s",
     "scoring",
     "node_metric_labels",
     "ignored_namespaces",
 )
 """Settings that the file named by `configuration` gives instead of the section."""
-_SCORING, _WEIGHTS, _CALM, _DEADLINES, _RULES = Scoring(), CostWeights(), MigrationLimits(), Deadlines(), Rules()
 
 
-class ScoringSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+@cache
+def _parse_size(size: str) -> int:
+    return parse_quantity(size).value
+
+
+class Scoring(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Scores of nodes (C20): highest at the peak, lower above and below."""
 
-    min_usage_score: Share = _SCORING.min_usage_score
-    max_usage_score: Share = _SCORING.max_usage_score
-    score_peak: Share = _SCORING.score_peak
-    randomize: bool = _SCORING.randomize
-
-    def rules(self) -> Scoring:
-        return Scoring(self.min_usage_score, self.max_usage_score, self.score_peak, self.randomize)
+    min_usage_score: Share = 0.5
+    max_usage_score: Share = 0.0
+    score_peak: Share = 0.8
+    randomize: bool = True
 
 
-class CostSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CostWeights(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Cost of a migration, in seconds (B17)."""
 
-    load: Weight = _WEIGHTS.load
-    downtime: Weight = _WEIGHTS.downtime
-    recent_move: Weight = _WEIGHTS.recent_move
-    surplus: Weight = _WEIGHTS.surplus
-    priority: Annotated[float, msgspec.Meta(gt=0)] = _WEIGHTS.priority
-    highest_slo: Annotated[float, msgspec.Meta(ge=1)] = _WEIGHTS.highest_slo
-    expected_downtime: Duration = _WEIGHTS.downtime_s
+    load: Weight = 2.0
+    """For each unit of load1 / vCPUs, as a share of the copying time."""
+    downtime: Weight = 50.0
+    """For each second of downtime."""
+    recent_move: Weight = 60.0
+    """For each migration in the last 24 hours."""
+    surplus: Weight = 10.0
+    """For the amount freed beyond the need, as a share of the node."""
+    priority: Annotated[float, msgspec.Meta(gt=0)] = 1e6
+    """`slo` = 1 + max(0, priority) / this, at most `highest_slo`."""
+    highest_slo: Annotated[float, msgspec.Meta(ge=1)] = 10.0
+    expected_downtime_s: Duration = 0.1
     """Downtime of a VM without an observed migration."""
     dirty_rate: ByteSize = "50Mi"
     """Bytes per second, if unknown."""
-    most_dirty: PositiveShare = _WEIGHTS.most_dirty
-    post_copy: bool = _WEIGHTS.post_copy
+    most_dirty: PositiveShare = 0.9
+    """Share of the bandwidth. At or above it, copying does not converge."""
+    post_copy: bool = False
+    """Whether post-copy is allowed, so that a VM that does not converge may migrate."""
 
-    def rules(self) -> CostWeights:
-        return CostWeights(
-            load=self.load,
-            downtime=self.downtime,
-            recent_move=self.recent_move,
-            surplus=self.surplus,
-            priority=self.priority,
-            highest_slo=self.highest_slo,
-            downtime_s=self.expected_downtime,
-            dirty_rate=float(_size(self.dirty_rate)),
-            most_dirty=self.most_dirty,
-            post_copy=self.post_copy,
-        )
+    @property
+    def dirty_bytes_per_s(self) -> int:
+        return _parse_size(self.dirty_rate)
 
 
-class MigrationLimitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class MigrationLimits(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Limits on the frequency of migrations (B24 to B26)."""
 
-    hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = _CALM.hysteresis
-    cool_down: Duration = _CALM.cool_down_s
-    longest_cool_down: Duration = _CALM.most_cool_down_s
-    after_failure: Duration = _CALM.after_failure_s
-    longest_after_failure: Duration = _CALM.most_after_failure_s
-    moves_in_cluster: Count = _CALM.moves_in_cluster
-    moves_out_of_node: Count = _CALM.moves_out_of_node
-    moves_into_node: Count = _CALM.moves_into_node
+    hysteresis: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.05
+    """Relief stops this share of Total below the watermark."""
+    cool_down_s: Duration = 600.0
+    """Doubled for each migration in 24 hours."""
+    longest_cool_down_s: Duration = 6 * 3600.0
+    after_failure_s: Duration = 60.0
+    """Times 2^k after k earlier failures, for each VM and target."""
+    longest_after_failure_s: Duration = 3600.0
+    moves_in_cluster: Count = 5
+    moves_out_of_node: Count = 2
+    moves_into_node: Count = 2
     link: ByteSize = "2Gi"
     """Bandwidth of a node's link, in bytes per second."""
-    link_share: PositiveShare = _CALM.link_share
+    link_share: PositiveShare = 0.5
+    """Share of the link that all migrations of a node may use together."""
+
+    @property
+    def bytes_per_s(self) -> int:
+        """Bandwidth that all migrations of a node may use together."""
+        return int(_parse_size(self.link) * self.link_share)
 
     def mistakes(self) -> Iterable[Mistake]:
-        for longest, first in (("longest_cool_down", "cool_down"), ("longest_after_failure", "after_failure")):
+        for longest, first in (("longest_cool_down_s", "cool_down_s"), ("longest_after_failure_s", "after_failure_s")):
             if getattr(self, longest) < getattr(self, first):
-                words = {"cool_down": "coolDown", "after_failure": "afterFailure"}
-                path = {"cool_down": "longestCoolDown", "after_failure": "longestAfterFailure"}[first]
-                yield Mistake(path, format_value(getattr(self, longest)), f"at least {words[first]}")
-
-    def rules(self) -> MigrationLimits:
-        return MigrationLimits(
-            hysteresis=self.hysteresis,
-            cool_down_s=self.cool_down,
-            most_cool_down_s=self.longest_cool_down,
-            after_failure_s=self.after_failure,
-            most_after_failure_s=self.longest_after_failure,
-            moves_in_cluster=self.moves_in_cluster,
-            moves_out_of_node=self.moves_out_of_node,
-            moves_into_node=self.moves_into_node,
-            link=_size(self.link),
-            link_share=self.link_share,
-        )
+                yield Mistake(key_of(longest), format_value(getattr(self, longest)), f"at least {key_of(first)}")
 
 
-class DeadlineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Time limits after which a migration is cancelled (B15) and its claim ends (B7)."""
 
-    unbound: PositiveDuration = _DEADLINES.unbound_s
-    not_running: PositiveDuration = _DEADLINES.not_running_s
-    no_progress: PositiveDuration = _DEADLINES.no_progress_s
-    least_total: PositiveDuration = _DEADLINES.total_least_s
-    total_per_gib: PositiveDuration = _DEADLINES.total_s_per_gib
-    completion: PositiveDuration = _DEADLINES.completion_s
-    claim: Duration = _DEADLINES.claim_s
-    """Time beyond `completion`."""
-
-    def rules(self) -> Deadlines:
-        return Deadlines(
-            unbound_s=self.unbound,
-            not_running_s=self.not_running,
-            no_progress_s=self.no_progress,
-            total_least_s=self.least_total,
-            total_s_per_gib=self.total_per_gib,
-            completion_s=self.completion,
-            claim_s=self.claim,
-        )
+    unbound_s: PositiveDuration = 30.0
+    not_running_s: PositiveDuration = 120.0
+    no_progress_s: PositiveDuration = 150.0
+    least_total_s: PositiveDuration = 60.0
+    total_s_per_gib: PositiveDuration = msgspec.field(default=150.0, name="totalPerGib")
+    completion_s: PositiveDuration = 3600.0
+    """`completionTimeout` of the migration objects that vm creates."""
+    claim_s: Duration = 60.0
+    """Time beyond `completion` at which a claim ends in any case."""
 
 
-class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Port where agents and Pods ask for capacity (B44)."""
 
     address: Address = f":{PORT}"
@@ -201,9 +181,9 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     agent_node: Literal["same", "any"] = "same"
     """Allowed node of the Pod that a token is bound to. same: the VM's node. any: any node, and the token may be bound
     to no Pod, for a single agent of all nodes."""
-    wait: PositiveDuration = 1.0
+    wait_s: PositiveDuration = 1.0
     """How long a request may wait until the Pod shows the result (C16)."""
-    lifetime: PositiveDuration = _RULES.permit_s
+    lifetime_s: PositiveDuration = 60.0
     """Time after which an unused increase lapses (B28)."""
 
     def mistakes(self) -> Iterable[Mistake]:
@@ -214,24 +194,24 @@ class PermitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             yield Mistake(missing, "", "the name of a file", f"set it together with {other}")
 
 
-class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class EvictionSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Webhook for evictions (B48), with certificates of the installation."""
 
     address: Address = f":{EVICTIONS_PORT}"
     """Address of the leader, read at the start."""
-    certificate_life: Annotated[float, msgspec.Meta(ge=60, extra={FORM: "duration"})] = CERTIFICATE_LIFE_S
+    certificate_life_s: Annotated[float, msgspec.Meta(ge=60, extra={FORM: "duration"})] = CERTIFICATE_LIFE_S
     """Lifetime of each generation of certificates. The next one is created at two thirds of it."""
-    timeout: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
+    timeout_s: Annotated[float, msgspec.Meta(ge=1, le=30, extra={FORM: "duration"})] = 2.0
     """Whole seconds that API servers wait before an eviction continues without an answer. The manifest contains it."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if int(self.address.rpartition(":")[2]) > 65535:
             yield Mistake("address", format_value(self.address), "a port of at most 65535")
-        if self.timeout != int(self.timeout):
-            yield Mistake("timeout", format_duration(self.timeout), "whole seconds")
+        if self.timeout_s != int(self.timeout_s):
+            yield Mistake("timeout", format_duration(self.timeout_s), "whole seconds")
 
 
-class KubeVirtSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class KubeVirtSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """Migration by KubeVirt (B49), with `system: kubevirt`."""
 
     pin_target: bool = True
@@ -241,7 +221,7 @@ class KubeVirtSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """
 
 
-class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename=key_of):
     """The whole `vm:` section."""
 
     configuration: FileName | None = None
@@ -250,65 +230,73 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     system: Literal["neonvm", "kubevirt"] = "neonvm"
     """System that runs and migrates the VMs: VirtualMachines of NeonVM, or VirtualMachineInstances of KubeVirt."""
     kubevirt: KubeVirtSettings = KubeVirtSettings()
-    scheduler_name: ObjectName = _RULES.scheduler_name
-    compat: bool = _RULES.compat
-    """Exact behaviour of neondatabase/autoscaling's scheduler."""
+    scheduler_name: ObjectName = "situate-vm"
+    compat: bool = False
+    """Exact behaviour of neondatabase/autoscaling's scheduler: no claims, no joint grants, oldest VM first."""
     grow_pod: Literal["auto", "never"] = "auto"
     """Whether runner Pods request the amounts that are granted to their VMs (B47). Never with `compat`."""
-    resize_with_restart: bool = _RULES.resize_with_restart
+    resize_with_restart: bool = False
     """Whether to resize containers of plain Pods that restart for it by their resizePolicy (B36)."""
-    watermark: PositiveShare = _RULES.watermark
+    watermark: PositiveShare = 0.9
     """Share of a node's allocatable. Above it, VMs leave the node."""
     watermarks: dict[str, PositiveShare] = {}
     """Watermarks of single nodes, by name."""
     class_watermarks: dict[str, PositiveShare] = {}
     """Watermarks by the value of `classLabel`."""
-    class_label: str = _RULES.class_label
-    resources: tuple[Annotated[str, msgspec.Meta(min_length=1)], ...] = ()
+    class_label: str = "node.kubernetes.io/instance-type"
+    further_resources: tuple[Annotated[str, msgspec.Meta(min_length=1)], ...] = msgspec.field(
+        default=(), name="resources"
+    )
     """Further accounted resources besides CPU and memory (B45)."""
     ignored_namespaces: tuple[str, ...] = ()
     """Namespaces whose Pods cause no pressure (C28)."""
-    targets_first: bool = _RULES.targets_first
+    targets_first: bool = False
     """Whether target Pods of migrations are scheduled before other Pods of their priority (N16)."""
     node_metric_labels: dict[str, str] = {}
     """Labels on metrics of nodes, by name, and the labels of the nodes that give the values."""
-    scoring: ScoringSettings = ScoringSettings()
-    costs: CostSettings = CostSettings()
-    calm: MigrationLimitSettings = MigrationLimitSettings()
-    deadlines: DeadlineSettings = DeadlineSettings()
+    scoring: Scoring = Scoring()
+    costs: CostWeights = CostWeights()
+    calm: MigrationLimits = MigrationLimits()
+    deadlines: Deadlines = Deadlines()
     permits: PermitSettings = PermitSettings()
     evictions: EvictionSettings | None = EvictionSettings()
     """Evictions of VMs' Pods become migrations, if the webhook of the manifests is installed. null: evict Pods of VMs
     like others. `compat` and KubeVirt imply null; KubeVirt handles its own evictions."""
-    demand_after: Duration = _RULES.demand_after_s
+    demand_after_s: Duration = 5.0
     """How long a VM is short before other VMs are migrated for it (B16)."""
-    overtakes: Annotated[int, msgspec.Meta(ge=1, le=1000)] = _RULES.overtakes
-    retry: PositiveDuration = _RULES.retry_s
-    patch_retry: PositiveDuration = _RULES.patch_retry_s
-    startup: PositiveDuration = 15.0
+    overtakes: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
+    """How often a waiter may be overtaken before capacity is reserved for it (B31)."""
+    retry_s: PositiveDuration = 5.0
+    """Pause before an unmet request is evaluated again (C26)."""
+    patch_retry_s: PositiveDuration = 1.0
+    startup_s: PositiveDuration = 15.0
     """Time limit for processing the initial lists (C30)."""
     workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 16
     """Number of concurrent writes."""
-    call_timeout: PositiveDuration = 1.0
+    call_timeout_s: PositiveDuration = 1.0
     """Time limit of one write."""
     max_bandwidth: ByteSize = "1Gi"
     """Bandwidth of one migration, in bytes per second."""
-    cancel_copying: bool = _RULES.cancel_copying
-    cancel_remaining: Share = _RULES.cancel_remaining
-    evict: bool = _RULES.evict
+    cancel_copying: bool = True
+    """Whether a migration without a beneficiary is cancelled while copying (B22)."""
+    cancel_remaining: Share = 0.5
+    """Least remaining share of memory for a cancellation while copying (B22)."""
+    evict: bool = False
     """Whether Pods of lower priority may be evicted if no migration helps (B19)."""
-    chain_depth: Annotated[int, msgspec.Meta(ge=1, le=2)] = _RULES.chain_depth
+    chain_depth: Annotated[int, msgspec.Meta(ge=1, le=2)] = 2
     """Longest chain of migrations, in which one frees capacity for the next."""
-    consolidate: bool = _RULES.consolidate
-    consolidate_below: Share = _RULES.consolidate_below
+    consolidate: bool = False
+    """Whether thinly used nodes are emptied (B46)."""
+    consolidate_below: Share = 0.3
+    """Share of Total below which a node counts as thinly used."""
     lease_name: ObjectName = "vm"
     """The Lease whose holder decides."""
 
     def mistakes(self) -> Iterable[Mistake]:
         if self.configuration is not None:
             yield from self._duplicate_settings()
-        seen: set[str] = set(RESOURCES)
-        for number, name in enumerate(self.resources):
+        seen = {"cpu", "memory"}
+        for number, name in enumerate(self.further_resources):
             if name in seen:
                 yield Mistake(
                     f"resources[{number}]", format_value(name), "each resource once; cpu and memory are always included"
@@ -343,41 +331,14 @@ class VmSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """Whether the installation has certificates of its own."""
         return self.issues_certificate or self.eviction_settings is not None
 
-    def rules(self) -> Rules:
-        """Return the rules of all decisions."""
-        return Rules(
-            scheduler_name=self.scheduler_name,
-            compat=self.compat,
-            grow_pod=self.grow_pod == "auto" and not self.compat,
-            resize_with_restart=self.resize_with_restart,
-            watermark=self.watermark,
-            watermarks=MappingProxyType(self.watermarks),
-            class_watermarks=MappingProxyType(self.class_watermarks),
-            class_label=self.class_label,
-            resources=(*RESOURCES, *self.resources),
-            ignored_namespaces=frozenset(self.ignored_namespaces),
-            targets_first=self.targets_first,
-            scoring=self.scoring.rules(),
-            weights=self.costs.rules(),
-            calm=self.calm.rules(),
-            deadlines=self.deadlines.rules(),
-            demand_after_s=self.demand_after,
-            permit_s=self.permits.lifetime,
-            overtakes=self.overtakes,
-            retry_s=self.retry,
-            patch_retry_s=self.patch_retry,
-            max_bandwidth=_size(self.max_bandwidth),
-            cancel_copying=self.cancel_copying,
-            cancel_remaining=self.cancel_remaining,
-            evict=self.evict,
-            chain_depth=self.chain_depth,
-            consolidate=self.consolidate,
-            consolidate_below=self.consolidate_below,
-        )
+    @property
+    def max_bytes_per_s(self) -> int:
+        return _parse_size(self.max_bandwidth)
+
+    @property
+    def grows_pods(self) -> bool:
+        """Whether a grant also resizes the runner Pod, if the server can and the QoS class stays."""
+        return self.grow_pod == "auto" and not self.compat
 
 
 _DEFAULTS: Final = VmSettings()
-
-
-def _size(text: str) -> int:
-    return parse_quantity(text).value

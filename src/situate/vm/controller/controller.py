@@ -11,11 +11,11 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+from msgspec import structs
 
 from situate.framework.engine.engine import Engine
 from situate.framework.pod.pods import PodInfo
@@ -118,7 +118,7 @@ class VmController:
             self.certificates = Certificates(
                 guarded,
                 namespace=setup.namespace,
-                life_s=CERTIFICATE_LIFE_S if setup.evictions is None else setup.evictions.certificate_life,
+                life_s=CERTIFICATE_LIFE_S if setup.evictions is None else setup.evictions.certificate_life_s,
                 for_webhook=setup.evictions is not None,
                 wall=wall,
                 rng=rng,
@@ -269,7 +269,7 @@ class VmController:
         resizes = version.is_at_least(1, 33)
         if resizes != self.ledger.rules.server_resizes:
             self._log.info("support for in-place resize detected", resizes=resizes, server=version.git_version)
-            self.ledger.rules = replace(self.ledger.rules, server_resizes=resizes)
+            self.ledger.rules = structs.replace(self.ledger.rules, server_resizes=resizes)
             self.observer.load_objects()
 
     async def _label_leader_pod(self, client: Client, actuator: Actuator) -> None:

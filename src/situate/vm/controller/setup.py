@@ -53,12 +53,12 @@ class VmSetup:
 def vm_setup(settings: VmSettings) -> VmSetup:
     """Return the setup for the `vm:` section."""
     return VmSetup(
-        settings.rules(),
+        Rules.of(settings),
         select_system(settings),
         settings.lease_name,
         settings.workers,
-        call_timeout_s=settings.call_timeout,
-        startup_s=settings.startup,
+        call_timeout_s=settings.call_timeout_s,
+        startup_s=settings.startup_s,
         evictions=settings.eviction_settings,
         issues_certificate=settings.issues_certificate,
         node_metric_labels=settings.node_metric_labels,

@@ -144,14 +144,14 @@ def status_patch(kind: Kind, obj: Obj, changes: Mapping[str, Any], note: Note | 
     return Patch(kind, namespace(obj), name(obj), {"metadata": metadata, "status": changes}, "status", note)
 
 
-def metadata_patch(kind: Kind, obj: Obj, changes: Mapping[str, Any], note: Note | None = None) -> Patch:
+def metadata_patch(kind: Kind, obj: Obj, changes: Mapping[str, Any]) -> Patch:
     """Patch the metadata as it was seen: for lists, which a merge patch replaces."""
     metadata = {"uid": uid(obj), "resourceVersion": obj["metadata"].get("resourceVersion", ""), **changes}
-    return Patch(kind, namespace(obj), name(obj), {"metadata": metadata}, note=note)
+    return Patch(kind, namespace(obj), name(obj), {"metadata": metadata})
 
 
-def deletion(kind: Kind, obj: Obj, note: Note | None = None) -> Delete:
-    return Delete(kind, namespace(obj), name(obj), uid(obj), note)
+def deletion(kind: Kind, obj: Obj) -> Delete:
+    return Delete(kind, namespace(obj), name(obj), uid(obj))
 
 
 def age_order(objects: Iterable[Obj]) -> list[Obj]:

@@ -11,6 +11,8 @@ from enum import Enum
 from itertools import islice
 from typing import Final, TypeAlias, assert_never
 
+from msgspec import structs
+
 from situate.vm.api.quantities import format_amount
 from situate.vm.model.node_accounting import with_pod, without_pod
 from situate.vm.model.pods_and_nodes import Node, Pod, Ref
@@ -130,11 +132,15 @@ class SettingChange:
     def apply(self, state: LedgerState, rules: Rules, now: float) -> ChangedInputs:
         match self.setting:
             case ChangeableSetting.CHAINS:
-                return state, replace(rules, chain_depth=2), now
+                return state, structs.replace(rules, chain_depth=2), now
             case ChangeableSetting.POST_COPY:
-                return state, replace(rules, weights=replace(rules.weights, post_copy=True)), now
+                return (
+                    state,
+                    structs.replace(rules, costs=structs.replace(rules.costs, post_copy=True)),
+                    now,
+                )
             case ChangeableSetting.EVICT:
-                return state, replace(rules, evict=True), now
+                return state, structs.replace(rules, evict=True), now
 
 
 HelpfulChange: TypeAlias = (

@@ -98,7 +98,7 @@ def time_limits(state: LedgerState, move: Move, rules: Rules) -> Iterator[TimeLi
         changed_at = copying_at if move.progress is None else move.progress.changed_at
         why = f"the copying made no progress for {deadlines.no_progress_s:g} s"
         yield TimeLimit(changed_at + deadlines.no_progress_s, why)
-    allowed = max(deadlines.total_least_s, deadlines.total_s_per_gib * _memory_in_use(state, move) / GIB)
+    allowed = max(deadlines.least_total_s, deadlines.total_s_per_gib * _memory_in_use(state, move) / GIB)
     yield TimeLimit(copying_at + allowed, f"the copying takes longer than {allowed:g} s")
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from situate.vm.config.settings import Scoring
 from situate.vm.model.node_accounting import with_pod, with_pods
 from situate.vm.model.pods_and_nodes import Node, Pod
-from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
 
 

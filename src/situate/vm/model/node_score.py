@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from situate.framework.plugin_api.plugin import HIGHEST, Scores
+from situate.vm.config.settings import Scoring
 from situate.vm.model.node_columns import Column
-from situate.vm.model.policy import Scoring
 from situate.vm.model.resource_amounts import Amounts
 
 

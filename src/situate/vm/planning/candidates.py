@@ -97,7 +97,7 @@ def stay_reason(state: LedgerState, pod: Pod, now: float, rules: Rules, asker: R
         return f"was migrated, and its cool-down lasts another {cooldown_end(machine, rules.calm) - now:.0f} s"
     if now < (until := avoidance_end(state, machine, ANY_TARGET)):
         return f"could not be copied, and is not migrated for another {until - now:.0f} s"
-    if not converges(machine, rules) and not rules.weights.post_copy:
+    if not converges(machine, rules) and not rules.costs.post_copy:
         return "writes memory about as fast as it can be copied"
     return ""
 

@@ -70,11 +70,11 @@ class PermitServer:
         self.router = RequestRouter(
             desk,
             CallerAuthorizer(access, how, agents, leading.informers.all.pods.store.get),
-            PermitHandler(desk, self._rounds, settings.wait),
-            ResizeHandler(desk, self._rounds, settings.wait),
+            PermitHandler(desk, self._rounds, settings.wait_s),
+            ResizeHandler(desk, self._rounds, settings.wait_s),
             PermitMetrics(registry, compat=compat),
             stopwatch,
-            settings.wait,
+            settings.wait_s,
         )
         self._certificates = certificates
         certificate: Certificate | ssl.SSLContext | None = None if certificates is None else certificates.context

@@ -1,56 +1,49 @@
 """The `vpod:` section of the configuration file: one entry for each StatefulSet, and Knative's environment variables.
 
 Field names and defaults are those of the table "Settings" in `docs/spec/vpod.md`. `situate.runtime.configuration.file`
-reads the file. `situate.vpod.model.options` holds the values in the form that the `decide` functions read.
+reads the file. `situate.vpod.model.options` holds the values in the form that the `decide` functions read, and the
+blocks that are the same in both forms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from situate.objects.settings.section import (
     ALLOWED,
-    FORM,
     Duration,
     Mistake,
     NamespaceName,
     ObjectName,
-    PositiveDuration,
     format_value,
+    matching_fields,
 )
 from situate.objects.values.durations import format_duration
 from situate.vpod.model.options import (
+    SHORTEST_PERIOD,
+    Count,
     DrainOptions,
     Fairness,
     Options,
     PackOrder,
+    Period,
     PolicyName,
+    PositiveCount,
     Profile,
     RebalanceOptions,
     Rescale,
     Shrink,
     Topology,
 )
-from situate.vpod.model.vpod import INT32_MAX
 
 DEFAULT_RETRY_PERIOD = 1.0
 """Seconds; used if `retryPeriod` is 0."""
 
-SHORTEST_PERIOD = 0.1
-"""Seconds; the shortest period of a loop, and the shortest `retryPeriod` above 0."""
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
-PositiveCount = Annotated[int, msgspec.Meta(ge=1, le=INT32_MAX)]
-Period = Annotated[float, msgspec.Meta(ge=SHORTEST_PERIOD, extra={FORM: "duration"})]
-"""Seconds between two rounds of a loop that never ends. A shorter period would leave no pause between rounds."""
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
-Percentage = Annotated[
-    str, msgspec.Meta(pattern=r"^(100|[0-9]{1,2})%$", extra={ALLOWED: 'a percentage from "0%" to "100%"'})
-]
 FieldPath = Annotated[
     str,
     msgspec.Meta(
@@ -81,51 +74,13 @@ class ScaleCacheSettings(msgspec.Struct, frozen=True, kw_only=True, rename="came
     ] = 300.0
 
 
-class DrainSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Scale-down in two phases: vpod moves vreplicas away first, and then lowers `spec.replicas`."""
-
-    enabled: Annotated[
-        bool,
-        Meta(
-            description="Move vreplicas away before `spec.replicas` is lowered. `false`: lower `spec.replicas` first, "
-            "as Knative does."
-        ),
-    ] = True
-    settle: Annotated[Duration, Meta(description="Pause between the last move and the smaller `spec.replicas`.")] = 10.0
-    timeout: Annotated[
-        PositiveDuration,
-        Meta(description="How long a drain may take. A longer drain is cancelled and logged."),
-    ] = 600.0
-    surge: Annotated[
-        Count,
-        Meta(
-            description="Most extra vreplicas of one source during a drain. vpod adds vreplicas on other Pods before "
-            "it removes the old ones. `0`: a source moves in one write."
-        ),
-    ] = 0
-
-
 class PackSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The order in which `policy: pack` fills Pods."""
 
     order: Annotated[
-        Literal["own", "lowest"],
+        PackOrder,
         Meta(description="`own`: fill the Pods of the source first. `lowest`: always start at ordinal 0."),
-    ] = "own"
-
-
-class RebalanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Moves that only make sources more even. Refused with `policy: pack`."""
-
-    enabled: Annotated[bool, Meta(description="Spread satisfied sources evenly, a few moves at a time.")] = False
-    interval: Annotated[Period, Meta(description="Time between two rounds of moves.")] = 300.0
-    max_moves_per_v_pod: Annotated[PositiveCount, Meta(description="Most moves of one source in one round.")] = (
-        msgspec.field(default=1, name="maxMovesPerVPod")
-    )
-    max_moves: Annotated[
-        PositiveCount | Percentage,
-        Meta(description="Most moves of all sources in one round: a number, or a percentage of all placed vreplicas."),
-    ] = "5%"
+    ] = PackOrder.OWN
 
 
 class QuotaSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -286,19 +241,19 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
         ),
     ] = 10
     policy: Annotated[
-        Literal["spread", "pack", "policy"],
+        PolicyName,
         Meta(
             description="How vpod chooses Pods. `spread`: one vreplica for each Pod in turn. `pack`: fill the lowest "
             "ordinals. `policy`: use the predicates and priorities in two ConfigMaps."
         ),
-    ] = "spread"
+    ] = PolicyName.SPREAD
     profile: Annotated[
-        Literal["safe", "reference"],
+        Profile,
         Meta(
             description="`safe`: without the known defects of Knative. `reference`: the same answers as Knative, for "
             "comparison."
         ),
-    ] = "safe"
+    ] = Profile.SAFE
     scheduler_config: Annotated[
         ObjectName | None,
         Meta(
@@ -336,41 +291,41 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
             "to become Ready."
         ),
     ] = False
-    drain: Annotated[DrainSettings, Meta(description="How vpod drains Pods before a scale-down.")] = DrainSettings()
+    drain: Annotated[DrainOptions, Meta(description="How vpod drains Pods before a scale-down.")] = DrainOptions()
     shrink: Annotated[
-        Literal["auto", "ordinal", "spread"],
+        Shrink,
         Meta(
             description="Vreplicas that vpod removes first if a source wants fewer. `ordinal`: from the highest "
             "ordinals. `spread`: from the fullest Pods. `auto`: `spread` if `minReplicas` is above 0 and `policy` is "
             "not `pack`, else `ordinal`."
         ),
-    ] = "auto"
+    ] = Shrink.AUTO
     topology: Annotated[
-        Literal["none", "zone", "node"],
+        Topology,
         Meta(description="Spread each source over zones or nodes first, then over Pods."),
-    ] = "none"
+    ] = Topology.NONE
     topology_required: Annotated[
         bool, Meta(description="Report a shortage if a zone or node has no free capacity. `false`: spread unevenly.")
     ] = False
     pack: Annotated[PackSettings, Meta(description="Order in which `policy: pack` fills Pods.")] = PackSettings()
     rescale: Annotated[
-        Literal["keep", "replace"],
+        Rescale,
         Meta(
             description="Placements of a source that wants more, with `policy: policy`. `keep`: they stay. `replace`: "
             "vpod places all vreplicas again."
         ),
-    ] = "keep"
-    rebalance: Annotated[RebalanceSettings, Meta(description="Moves that only make sources more even.")] = (
-        RebalanceSettings()
+    ] = Rescale.KEEP
+    rebalance: Annotated[RebalanceOptions, Meta(description="Moves that only make sources more even.")] = (
+        RebalanceOptions()
     )
     quota: Annotated[QuotaSettings, Meta(description="Limits for namespaces.")] = QuotaSettings()
     fairness: Annotated[
-        Literal["none", "maxmin"],
+        Fairness,
         Meta(
             description="Order under a shortage. `none`: first come, first served. `maxmin`: equal shares for all "
             "namespaces, each at most its demand."
         ),
-    ] = "none"
+    ] = Fairness.NONE
     scale_cache_config: Annotated[
         ScaleCacheSettings, Meta(description="The counterpart of Knative's `ScaleCacheConfig`.")
     ] = ScaleCacheSettings()
@@ -378,11 +333,11 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     def mistakes(self) -> Iterable[Mistake]:
         if self.max_replicas is not None and self.max_replicas < self.min_replicas:
             yield Mistake("maxReplicas", str(self.max_replicas), f"at least minReplicas, which is {self.min_replicas}")
-        if self.topology_required and self.topology == "none":
+        if self.topology_required and self.topology is Topology.NONE:
             yield Mistake("topologyRequired", "true", "false if topology is none", "set topology to zone or node")
         if 0 < self.retry_period < SHORTEST_PERIOD:
             yield Mistake("retryPeriod", format_duration(self.retry_period), "0, which means 1s, or at least 0.1s")
-        if self.rebalance.enabled and self.policy == "pack":
+        if self.rebalance.enabled and self.policy is PolicyName.PACK:
             yield Mistake(
                 "rebalance.enabled",
                 "true",
@@ -409,37 +364,16 @@ class StatefulSetSettings(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
     def options(self) -> Options:
         """Convert this entry to the options that the deciding functions read."""
-        moves = self.rebalance.max_moves
-        share = int(moves.rstrip("%")) / 100 if isinstance(moves, str) else RebalanceOptions().max_moves_share
         return Options(
-            statefulset_namespace=self.stateful_set_namespace,
-            statefulset_name=self.stateful_set_name,
-            capacity=self.pod_capacity,
-            min_replicas=self.min_replicas,
-            policy=PolicyName(self.policy),
-            profile=Profile(self.profile),
-            refresh_period=self.refresh_period,
-            retry_period=self.retry_period or DEFAULT_RETRY_PERIOD,
-            max_replicas=self.max_replicas,
-            max_scale_up_step=self.max_scale_up_step,
-            scale_down_stabilization=self.scale_down_stabilization,
-            pod_grace=self.pod_grace,
-            require_ready=self.require_ready,
-            drain=DrainOptions(self.drain.enabled, self.drain.settle, self.drain.timeout, self.drain.surge),
-            shrink=Shrink(self.shrink),
-            topology=Topology(self.topology),
-            topology_required=self.topology_required,
-            pack_order=PackOrder(self.pack.order),
-            rescale=Rescale(self.rescale),
-            rebalance=RebalanceOptions(
-                enabled=self.rebalance.enabled,
-                interval=self.rebalance.interval,
-                max_moves_per_vpod=self.rebalance.max_moves_per_v_pod,
-                max_moves_share=share,
-                max_moves=moves if isinstance(moves, int) else None,
-            ),
-            namespace_max_share=self.quota.namespace_max_share,
-            fairness=Fairness(self.fairness),
+            **{
+                **matching_fields(self, Options),
+                "statefulset_namespace": self.stateful_set_namespace,
+                "statefulset_name": self.stateful_set_name,
+                "capacity": self.pod_capacity,
+                "retry_period": self.retry_period or DEFAULT_RETRY_PERIOD,
+                "pack_order": self.pack.order,
+                "namespace_max_share": self.quota.namespace_max_share,
+            }
         )
 
     def completed_sources(self) -> tuple[SourceSettings, ...]:

@@ -1,26 +1,42 @@
-"""The settings that deciding functions read, validated once. `config.settings` reads them from YAML.
+"""The settings that deciding functions read. `config.settings` reads them from YAML.
 
-All durations are seconds. Every field may change at run time (B15): the caller passes a changed `Options` to
-`State.reconfigure`.
+`Options` is Python API with names of its own, so it exists next to the entry of the file, which fills it. The blocks
+`drain` and `rebalance` and the names of choices are the same in both. All durations are seconds. Every field may change
+at run time (B15): the caller passes a changed `Options` to `State.reconfigure`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta
+
+from situate.objects.settings.section import ALLOWED, FORM, Duration, PositiveDuration
+from situate.vpod.model.vpod import INT32_MAX
 from situate.vpod.policy.registry import DEFAULT_PLACING, DEFAULT_REMOVING, Policy
+
+SHORTEST_PERIOD = 0.1
+"""Seconds; the shortest period of a loop, and the shortest `retryPeriod` above 0."""
+
+Count = Annotated[int, Meta(ge=0, le=INT32_MAX)]
+PositiveCount = Annotated[int, Meta(ge=1, le=INT32_MAX)]
+Period = Annotated[float, Meta(ge=SHORTEST_PERIOD, extra={FORM: "duration"})]
+"""Seconds between two rounds of a loop that never ends. A shorter period would leave no pause between rounds."""
+Percentage = Annotated[str, Meta(pattern=r"^(100|[0-9]{1,2})%$", extra={ALLOWED: 'a percentage from "0%" to "100%"'})]
 
 
 class PolicyName(StrEnum):
-    SPREAD = "spread"
     PACK = "pack"
     POLICY = "policy"
+    SPREAD = "spread"
 
 
 class Profile(StrEnum):
-    SAFE = "safe"
     REFERENCE = "reference"
+    SAFE = "safe"
 
 
 class ReferenceVersion(StrEnum):
@@ -37,14 +53,14 @@ class Shrink(StrEnum):
 
 
 class Topology(StrEnum):
+    NODE = "node"
     NONE = "none"
     ZONE = "zone"
-    NODE = "node"
 
 
 class PackOrder(StrEnum):
-    OWN = "own"
     LOWEST = "lowest"
+    OWN = "own"
 
 
 class Rescale(StrEnum):
@@ -53,29 +69,52 @@ class Rescale(StrEnum):
 
 
 class Fairness(StrEnum):
-    NONE = "none"
     MAXMIN = "maxmin"
+    NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class DrainOptions:
-    enabled: bool = True
-    settle: float = 10.0
-    """Pause between the last move off the Pods and the write of the smaller scale."""
-    timeout: float = 600.0
-    surge: int = 0
-    """Vreplicas of one vpod that may run twice during a move; 0 moves the vpod in one status write."""
+class DrainOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Scale-down in two phases: vpod moves vreplicas away first, and then lowers `spec.replicas`."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Move vreplicas away before `spec.replicas` is lowered. `false`: lower `spec.replicas` first, "
+            "as Knative does."
+        ),
+    ] = True
+    settle: Annotated[Duration, Meta(description="Pause between the last move and the smaller `spec.replicas`.")] = 10.0
+    timeout: Annotated[
+        PositiveDuration,
+        Meta(description="How long a drain may take. A longer drain is cancelled and logged."),
+    ] = 600.0
+    surge: Annotated[
+        Count,
+        Meta(
+            description="Most extra vreplicas of one source during a drain. vpod adds vreplicas on other Pods before "
+            "it removes the old ones. `0`: a source moves in one write."
+        ),
+    ] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceOptions:
-    enabled: bool = False
-    interval: float = 300.0
-    max_moves_per_vpod: int = 1
-    max_moves_share: float = 0.05
-    """Moves per interval as a share of all placed vreplicas; at least one move is always allowed."""
-    max_moves: int | None = None
-    """Moves per interval as a number; overrides the share."""
+class RebalanceOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Moves that only make sources more even. Refused with `policy: pack`."""
+
+    enabled: Annotated[bool, Meta(description="Spread satisfied sources evenly, a few moves at a time.")] = False
+    interval: Annotated[Period, Meta(description="Time between two rounds of moves.")] = 300.0
+    max_moves_per_vpod: Annotated[PositiveCount, Meta(description="Most moves of one source in one round.")] = (
+        msgspec.field(default=1, name="maxMovesPerVPod")
+    )
+    max_moves: Annotated[
+        PositiveCount | Percentage,
+        Meta(description="Most moves of all sources in one round: a number, or a percentage of all placed vreplicas."),
+    ] = "5%"
+
+    def allowed_moves(self, placed: int) -> int:
+        """Return how many moves one round may have, of all `placed` vreplicas. A percentage allows at least one."""
+        if isinstance(self.max_moves, int):
+            return self.max_moves
+        return max(1, int(int(self.max_moves.rstrip("%")) / 100 * placed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,8 @@ def is_due(state: State, last: float | None, now: float, rollout: bool) -> bool:
 def moves_allowed(state: State) -> int:
     """Return the most moves of one interval over all vpods: the configured number, or a share of all reserved
     vreplicas.
-
-    The share is rounded down, but is at least 1.
     """
-    options = state.options.rebalance
-    if options.max_moves is not None:
-        return options.max_moves
-    return max(1, int(options.max_moves_share * sum(entry.reserved_total for entry in state.vpods.values())))
+    return state.options.rebalance.allowed_moves(sum(entry.reserved_total for entry in state.vpods.values()))
 
 
 def rebalance_candidates(state: State) -> list[Key]:

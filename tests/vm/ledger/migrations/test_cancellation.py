@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from situate.vm.model.actions import CancelMove, EndMove, NoteMoved, Notify, StartMove
 from situate.vm.model.events import (
@@ -147,7 +148,7 @@ def test_a_move_that_takes_too_long_is_ended_and_its_claim_fails(
     bound: bool, remaining: int | None, after: float, why: str
 ) -> None:
     town, move = making_room()
-    town.rules = replace(town.rules, deadlines=replace(town.rules.deadlines, no_progress_s=1000.0))
+    town.rules = structs.replace(town.rules, deadlines=structs.replace(town.rules.deadlines, no_progress_s=1000.0))
     if bound:
         town.live(town.world.freeze(move.name))
         town.live(town.world.bind(town.world.migrations[move.name].target, "n2"))
@@ -178,7 +179,7 @@ def test_a_copy_has_its_time_by_its_memory_and_no_more_than_any_move(
     memory: int, used: int, completion: float, after: float, why: str
 ) -> None:
     town, move = making_room()
-    town.rules = replace(town.rules, deadlines=replace(town.rules.deadlines, completion_s=completion))
+    town.rules = structs.replace(town.rules, deadlines=structs.replace(town.rules.deadlines, completion_s=completion))
     town.world.migrations[move.name].copied = memory
     town.world.machines["B"].load = Load(memory_used=used)
     town.copying(move, 9)
@@ -191,7 +192,7 @@ def test_a_copy_has_its_time_by_its_memory_and_no_more_than_any_move(
 @pytest.mark.rule("vm:B15", "vm:F7")
 def test_a_copy_that_does_not_come_on_is_given_up() -> None:
     town, move = making_room()
-    town.rules = replace(town.rules, deadlines=replace(town.rules.deadlines, total_s_per_gib=1000.0))
+    town.rules = structs.replace(town.rules, deadlines=structs.replace(town.rules.deadlines, total_s_per_gib=1000.0))
     town.copying(move, 90)
     town.now += 100
     town.copying(move, 80)

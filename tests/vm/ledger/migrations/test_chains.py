@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.ledger.migrations.planner import Planner
 from situate.vm.ledger.step import step
 from situate.vm.model.actions import Approve, CancelMove, StartMove
 from situate.vm.model.events import PodObserved, ResourcesRequested, TimerFired
 from situate.vm.model.migrations import BeneficiaryKind, Move
-from situate.vm.model.policy import MigrationLimits, Rules
+from situate.vm.model.policy import Rules
 from situate.vm.planning.plan import Plan
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
@@ -92,7 +93,7 @@ def test_a_chain_that_nobody_needs_any_more_ends_with_its_first_link() -> None:
 @pytest.mark.rule("vm:B8", "vm:B19", "vm:I5")
 def test_a_chain_breaks_no_claim_of_one_who_waits_where_its_second_link_goes() -> None:
     """More is reserved there than there is as long as the first links have not left: nobody has taken anything."""
-    town = Town(Rules(calm=MigrationLimits(link=2**40, moves_out_of_node=3)), n1=10, n2=12, n3=10, n4=10, n5=10)
+    town = Town(Rules(calm=MigrationLimits(link="1Ti", moves_out_of_node=3)), n1=10, n2=12, n3=10, n4=10, n5=10)
     town.vm("A", "n1", 4)
     town.vm("B", "n1", 6, migratable=True)
     town.vm("C", "n2", 3)

@@ -3,10 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from situate.vm.api.eviction_request import REQUEST_LIFETIME_S, evacuation_text, must_leave, read_evacuation
 from situate.vm.api.parse_errors import ParseError, Place
 from situate.vm.api.well_known import EVACUATE
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.explain.nodes import explain_node
 from situate.vm.explain.pods import explain_pod
 from situate.vm.ledger.migrations.eviction import EvictionRefusalReason, eviction_refusal, stay_message
@@ -17,13 +19,12 @@ from situate.vm.model.decision import Decision
 from situate.vm.model.events import PodObserved, TimerFired
 from situate.vm.model.migrations import Stage
 from situate.vm.model.pods_and_nodes import Evacuation, Phase, Pod, Role
-from situate.vm.model.policy import MigrationLimits
 from situate.vm.model.state import LedgerState
 from situate.vm.planning.drain import plan_drain
 from situate.vm.planning.plan import Way
 from tests.vm.planning.shapes import NOW, RULES, move, node, plain, state, vm
 
-WIDE = replace(RULES, calm=MigrationLimits(link=2**40))
+WIDE = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
 PLACE = Place.annotation("VirtualMachine shop/a", EVACUATE)
 
 
@@ -78,7 +79,7 @@ def test_only_a_machine_that_may_be_moved_is_kept(
 ) -> None:
     seen = state(node("n1", 10, *home), node("n2", 5))
     assert told(seen) == (None if want is None else (want[0], f"VirtualMachine shop/a {want[1]}"))
-    assert eviction_refusal(seen, "a", NOW, replace(RULES, compat=True), Planner()) is None
+    assert eviction_refusal(seen, "a", NOW, structs.replace(RULES, compat=True), Planner()) is None
 
 
 @pytest.mark.rule("vm:B48")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from situate.sim.vm.world import VirtualMachine
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.actions import Approve, EndMove, HandOver
 from situate.vm.model.events import InitialListCompleted, PodObserved, WriteResult
 from situate.vm.model.migrations import ClaimState, Move
-from situate.vm.model.policy import MigrationLimits, Rules
+from situate.vm.model.policy import Rules
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.model.state import LedgerState
 from situate.vm.planning.plan import Plan
@@ -133,7 +134,7 @@ def test_what_was_granted_stays_booked_while_nobody_knows_whether_it_was_written
 @pytest.mark.rule("vm:B3", "vm:B30", "vm:B16")
 @pytest.mark.parametrize("wanted", [pytest.param(8, id="a unit"), pytest.param(7, id="less than one")])
 def test_parts_that_are_no_unit_yet_are_kept_until_the_other_move_has_freed_its_part(wanted: int) -> None:
-    town = Town(Rules(calm=MigrationLimits(link=2**40)), n1=10, n2=20)
+    town = Town(Rules(calm=MigrationLimits(link="1Ti")), n1=10, n2=20)
     town.vm("A", "n1", 4)
     town.vm("B", "n1", 3, migratable=True)
     town.vm("E", "n1", 3, migratable=True)

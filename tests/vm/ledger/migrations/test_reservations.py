@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.actions import CancelMove, Notify, ShrinkClaim, StartMove
 from situate.vm.model.events import PodReserved, PodUnreserved
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState
-from situate.vm.model.policy import MigrationLimits, Rules
+from situate.vm.model.policy import Rules
 from situate.vm.planning.plan import Plan
 from tests.vm.town import Town, both, claim_on, move_of, only, outcomes
 
@@ -116,7 +116,7 @@ def test_what_a_move_frees_beyond_its_claim_goes_to_those_who_wait_in_the_same_d
 @pytest.mark.rule("vm:B7", "vm:N11", "vm:D1")
 def test_room_made_for_one_is_not_given_to_another_who_asked_earlier() -> None:
     town = Town(n1=10, n2=20)
-    town.rules = Rules(calm=MigrationLimits(link=2**40))
+    town.rules = Rules(calm=MigrationLimits(link="1Ti"))
     for name, held, migratable in (("A", 2, False), ("B", 2, True), ("D", 3, False), ("E", 3, True)):
         town.vm(name, "n1", held, migratable=migratable)
     town.start()
@@ -149,7 +149,7 @@ def test_a_claim_ends_with_its_wish(how: str) -> None:
 def test_a_claim_ends_at_its_deadline_whatever_happens() -> None:
     town = short_of_three()
     longest = town.rules
-    town.rules = replace(longest, deadlines=replace(longest.deadlines, completion_s=10.0, claim_s=5.0))
+    town.rules = structs.replace(longest, deadlines=structs.replace(longest.deadlines, completion_s=10.0, claim_s=5.0))
     move = town.made_room("A")
     town.rules = longest
     town.copying(move)

@@ -3,16 +3,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.migrations import Beneficiary, BeneficiaryKind, Claim, ClaimState, Move, Stage
 from situate.vm.model.pods_and_nodes import Ref
-from situate.vm.model.policy import GIB, MigrationLimits
+from situate.vm.model.policy import GIB
 from situate.vm.model.state import LedgerState
 from situate.vm.planning.rules.concurrency import limit_reason, startable_migrations, unlimited_rules
 from situate.vm.planning.rules.migration_cost import bandwidth
 from tests.vm.planning.shapes import NOW, RULES, claim, move, node, state, units, vm
 
-WIDE = replace(RULES, calm=MigrationLimits(link=2**40))
+WIDE = structs.replace(RULES, calm=MigrationLimits(link="1Ti"))
 
 
 def with_moves(*moves: Move, claims: tuple[Claim, ...] = ()) -> LedgerState:
@@ -56,8 +58,8 @@ def test_so_many_moves_at_a_time(moves: list[tuple[str, str]], told: str) -> Non
 )
 def test_one_move_is_no_moves(ends: tuple[str, str], told: str) -> None:
     most = 1 if ends == ("a", "b") else 5
-    calm = replace(WIDE.calm, moves_in_cluster=most, moves_out_of_node=1, moves_into_node=1)
-    assert limit_reason([move("m", *ends)], "n1", "n2", replace(WIDE, calm=calm)) == told
+    calm = structs.replace(WIDE.calm, moves_in_cluster=most, moves_out_of_node=1, moves_into_node=1)
+    assert limit_reason([move("m", *ends)], "n1", "n2", structs.replace(WIDE, calm=calm)) == told
 
 
 @pytest.mark.rule("vm:B26")
@@ -76,12 +78,13 @@ def test_moves_use_at_most_half_the_link_of_each_node(
     link: int, bandwidth: int, begins: bool, ends: tuple[str, str]
 ) -> None:
     there = [replace(move("a", *ends), bandwidth=bandwidth)]
-    assert (limit_reason(there, "n1", "n2", replace(RULES, calm=MigrationLimits(link=link))) == "") is begins
+    rules = structs.replace(RULES, calm=MigrationLimits(link=str(link)))
+    assert (limit_reason(there, "n1", "n2", rules) == "") is begins
 
 
 @pytest.mark.rule("vm:B26")
 def test_the_first_move_of_a_slow_link_may_begin() -> None:
-    assert limit_reason([], "n1", "n2", replace(RULES, calm=MigrationLimits(link=1))) == ""
+    assert limit_reason([], "n1", "n2", structs.replace(RULES, calm=MigrationLimits(link="1"))) == ""
 
 
 @pytest.mark.rule("vm:B26")
@@ -128,6 +131,6 @@ def test_a_move_waits_for_the_room_that_is_made_for_it() -> None:
 @pytest.mark.rule("vm:B26")
 def test_without_limits_there_is_a_place_for_all_and_moves_are_no_faster() -> None:
     there = [move(f"m{number}", "n1", "n2") for number in range(99)]
-    slow = replace(RULES, calm=MigrationLimits(link=GIB))
+    slow = structs.replace(RULES, calm=MigrationLimits(link="1Gi"))
     assert limit_reason(there, "n1", "n2", unlimited_rules(slow)) == ""
     assert bandwidth(unlimited_rules(slow)) == bandwidth(slow) == GIB // 2

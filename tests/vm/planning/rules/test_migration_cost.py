@@ -3,9 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
+from situate.vm.config.settings import CostWeights, MigrationLimits
 from situate.vm.model.pods_and_nodes import Load, Pod
-from situate.vm.model.policy import GIB, MIB, CostWeights, MigrationLimits
+from situate.vm.model.policy import GIB, MIB
 from situate.vm.model.resource_amounts import Amounts
 from situate.vm.planning.rules.migration_cost import bandwidth, converges, copying_s, cost, surplus_share
 from tests.vm.planning.shapes import NOW, RULES, units, vm
@@ -64,8 +66,8 @@ def test_copying_comes_to_an_end_below_nine_tenths_of_the_bandwidth(rate: float 
 @pytest.mark.rule("vm:B17", "vm:B26")
 def test_the_bandwidth_is_what_a_move_may_use_and_at_most_half_the_link() -> None:
     assert bandwidth(RULES) == GIB
-    assert bandwidth(replace(RULES, calm=MigrationLimits(link=GIB))) == GIB // 2
-    assert bandwidth(replace(RULES, max_bandwidth=MIB)) == MIB
+    assert bandwidth(structs.replace(RULES, calm=MigrationLimits(link="1Gi"))) == GIB // 2
+    assert bandwidth(structs.replace(RULES, max_bandwidth="1Mi")) == MIB
 
 
 @pytest.mark.rule("vm:B17")
@@ -73,5 +75,5 @@ def test_weights_are_configuration() -> None:
     weights = CostWeights(load=0, downtime=0, recent_move=1, surplus=0, priority=1.0)
     pod = vm("a", 2, priority=3, load=replace(QUIET, load1=9.0), moved_at=(NOW - 1,))
     assert pod.machine is not None
-    assert cost(pod, pod.machine, 1.0, NOW, replace(RULES, weights=weights)) == pytest.approx(4 + 1)
+    assert cost(pod, pod.machine, 1.0, NOW, structs.replace(RULES, costs=weights)) == pytest.approx(4 + 1)
     assert copying_s(pod, pod.machine, RULES) == 1

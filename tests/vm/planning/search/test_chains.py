@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState
 from situate.vm.model.node_accounting import recount
@@ -44,7 +45,7 @@ def test_room_on_the_target_is_made_first_and_claimed_by_the_move_that_needs_it(
 @pytest.mark.rule("vm:B19", "vm:B12")
 def test_the_second_link_begins_when_the_first_has_left() -> None:
     made = plan(TWO_STEPS, "A", NOW, RULES)
-    wide = replace(RULES, calm=replace(RULES.calm, link=2**40))
+    wide = structs.replace(RULES, calm=structs.replace(RULES.calm, link="1Ti"))
     begun = replace(
         TWO_STEPS, moves={each.key: each for each in made.moves}, claims={each.id: each for each in made.claims}
     )
@@ -58,7 +59,7 @@ def test_the_second_link_begins_when_the_first_has_left() -> None:
 def test_no_chain_where_one_step_is_enough_or_chains_are_off() -> None:
     easy = replace(TWO_STEPS, nodes={**TWO_STEPS.nodes, "n4": node("n4", 6)})
     assert whither(plan(easy, "A", NOW, RULES)) == [("B", "n4")]
-    off = plan(TWO_STEPS, "A", NOW, replace(RULES, chain_depth=1))
+    off = plan(TWO_STEPS, "A", NOW, structs.replace(RULES, chain_depth=1))
     assert off.way is None
     assert any(each.why_not == "chains are disabled (chainDepth)" for each in off.alternatives)
 

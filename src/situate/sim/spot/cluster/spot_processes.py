@@ -20,7 +20,7 @@ from situate.spot.admission.admit import AdmissionView, LiveRead, NeedsRead, Pod
 from situate.spot.admission.ledger import Ledger
 from situate.spot.admission.patch import Operation
 from situate.spot.capacity.free_capacity import FreeCapacity
-from situate.spot.config.settings import ReturnSettings, SpotSettings
+from situate.spot.config.settings import SpotSettings
 from situate.spot.model.actions import (
     POLICY_REASONS,
     Action,
@@ -32,7 +32,7 @@ from situate.spot.model.actions import (
     ShortenTolerations,
 )
 from situate.spot.model.pods_nodes_workloads import Capacity, PodFacts
-from situate.spot.model.policy_limits import Limits
+from situate.spot.model.policy_limits import Limits, ReturnConditions
 from situate.spot.rebalance.decide import ClusterView, State, decide
 from situate.spot.rebalance.node_termination import nodes_to_avoid
 from situate.spot.workloads.on_demand_target import TargetRules
@@ -48,11 +48,11 @@ _FOR_WAVES: Final = frozenset((Reason.EVACUATE, Reason.DEAD_NODE, Reason.REPLACE
 def settings_of(policy: Policy, *, autoscaling: bool, start_s: float) -> SpotSettings:
     """Return the configuration of a policy."""
     return SpotSettings(
-        eviction_toleration=20.0 if policy.reacts else None,
+        eviction_toleration_s=20.0 if policy.reacts else None,
         make_before_break=policy.reaction is Reaction.RELEASE,
-        return_=ReturnSettings(enabled=policy.returns),
+        returns=ReturnConditions(enabled=policy.returns),
         autoscaling=autoscaling,
-        start=start_s,
+        start_s=start_s,
     )
 
 

@@ -288,7 +288,7 @@ class VpodWatchdog:
         if last < now < last + options.interval - _ON_THE_WAY_S:
             self._broken = f"B7: {member} rebalances at {last:.3f} s and again at {now:.3f} s"
         moves = sum(decision.moves.values()) + (moves if last == now else 0)
-        allowed = max(1, int(options.max_moves_share * sum(entry.reserved_total for entry in state.vpods.values())))
+        allowed = options.allowed_moves(sum(entry.reserved_total for entry in state.vpods.values()))
         if moves > allowed:
             self._broken = f"B7: {member} makes {moves} moves at {now:.3f} s, {allowed} are allowed"
         self._evened_out[member] = now, moves

@@ -17,6 +17,7 @@ from situate.vm.ledger.transaction import Draft
 from situate.vm.model.actions import Condition, ResizePod
 from situate.vm.model.events import WriteResult
 from situate.vm.model.pods_and_nodes import Node, Pod, Refusal, Resize
+from situate.vm.model.policy import DENIED_RETRY_S
 from situate.vm.model.state import DeniedResize, PendingWrite
 
 _NODE_REFUSALS: Final = ("LargerThanNode", "StaticManager")
@@ -156,7 +157,7 @@ def record_refusal(draft: Draft, pod: Pod, event: WriteResult) -> bool:
     if not says or of_another:  # a refusal of an earlier request does not apply to the current one
         return False
     reason, wait = _REFUSAL_BY_OUTCOME[event.outcome]
-    seconds = {"denied": draft.rules.denied_retry_s, "later": draft.rules.retry_s}.get(wait)
+    seconds = {"denied": DENIED_RETRY_S, "later": draft.rules.retry_s}.get(wait)
     until = None if seconds is None else draft.now + seconds
     draft.put_denied(pod.uid, DeniedResize(wish.text, Refusal(reason, event.reason), until))
     draft.drop_approval(pod.uid)

@@ -43,7 +43,7 @@ def record_request(draft: Draft, event: ResourcesRequested) -> None:
     told = kept.minimum(pod.used if lapsed else kept).minimum(event.requested)
     lowered = event.lowers_at_once and not lapsed
     raised_at = -math.inf if permit is None else permit.raised_at
-    expires = draft.now + draft.rules.permit_s
+    expires = draft.now + draft.rules.permits.lifetime_s
     draft.put_permit(pod.uid, Permit(told, expires, event.sequence, lowered, raised_at, event.run))
     wait_queue.update_waiter(draft, changed)
     draft.mark_changed(node)

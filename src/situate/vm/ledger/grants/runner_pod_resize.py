@@ -12,7 +12,7 @@ from typing import Final
 from situate.vm.api.well_known import NOT_RESIZED
 from situate.vm.model.actions import Condition, ResizePod
 from situate.vm.model.pods_and_nodes import Pod
-from situate.vm.model.policy import Rules
+from situate.vm.model.policy import DENIED_RETRY_S, Rules
 from situate.vm.model.resource_amounts import RESOURCES, Amounts
 from situate.vm.model.state import RunnerResize
 
@@ -77,6 +77,6 @@ def runner_resize_after_answer(
     """Return the entry to store after an answer to a resize. None: nothing is left to do."""
     if outcome == "ok":
         return None
-    wait = {"denied": rules.denied_retry_s, "later": rules.retry_s}.get(outcome, rules.patch_retry_s)
+    wait = {"denied": DENIED_RETRY_S, "later": rules.retry_s}.get(outcome, rules.patch_retry_s)
     told = outcome not in _RETRIED_OUTCOMES or (before is not None and before.condition_set)
     return RunnerResize(action.amount, condition_set=told, retry_at=None if outcome == "refused" else now + wait)

@@ -153,7 +153,7 @@ def pod_with_free_capacity(state: LedgerState, node: str, pod: Pod) -> Pod:
 
 def update_permit(draft: Draft, pod: Pod) -> None:
     """Set the amount of the next answer to the agent, and the time to use it."""
-    told, expires = pod.reserved.minimum(pod.requested), draft.now + draft.rules.permit_s
+    told, expires = pod.reserved.minimum(pod.requested), draft.now + draft.rules.permits.lifetime_s
     former = draft.state.permits.get(pod.uid) or Permit(told, expires)
     draft.put_permit(pod.uid, replace(former, amount=told, expires=expires, raised_at=draft.now))
 

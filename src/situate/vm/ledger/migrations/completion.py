@@ -126,7 +126,7 @@ def remember_failure(draft: Draft, move: Move) -> None:
 
 
 def _still_counts(draft: Draft, until: float) -> bool:
-    return draft.now < until + draft.rules.calm.most_after_failure_s
+    return draft.now < until + draft.rules.calm.longest_after_failure_s
 
 
 def fail_claim(draft: Draft, move: Move) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from situate.objects.values.counts import format_count
 from situate.vm.model.migrations import BeneficiaryKind, ClaimState, Move, Stage
@@ -45,22 +46,22 @@ def limit_reason(moves: Iterable[Move], source: str, target: str, rules: Rules) 
         return f"{come} to node {target}, and at most {calm.moves_into_node} may"
     for node in filter(None, (source, target)):
         used = sum(move.bandwidth or bandwidth(rules) for move in moves if node in (move.source_node, move.target_node))
-        if used + bandwidth(rules) > max(int(calm.link * calm.link_share), bandwidth(rules)):
+        if used + bandwidth(rules) > max(calm.bytes_per_s, bandwidth(rules)):
             return f"migrations from and to node {node} use the whole share of its link for migrations"
     return ""
 
 
 def unlimited_rules(rules: Rules) -> Rules:
     """Return the rules without limits on the number of migrations. The bandwidth of each stays the same."""
-    calm = replace(
+    calm = structs.replace(
         rules.calm,
         moves_in_cluster=_UNLIMITED,
         moves_out_of_node=_UNLIMITED,
         moves_into_node=_UNLIMITED,
-        link=2**62,
+        link=str(2**62),
         link_share=1.0,
     )
-    return replace(rules, max_bandwidth=bandwidth(rules), calm=calm)
+    return structs.replace(rules, max_bandwidth=str(bandwidth(rules)), calm=calm)
 
 
 def startable_migrations(state: LedgerState, rules: Rules) -> tuple[Move, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from situate.vm.config.settings import MigrationLimits
 from situate.vm.model.pods_and_nodes import Machine
-from situate.vm.model.policy import MigrationLimits
 from situate.vm.model.state import LedgerState, MigrationFailures
 
 DAY_S: Final = 24 * 3600.0
@@ -28,7 +28,7 @@ def cooldown_end(machine: Machine, calm: MigrationLimits) -> float:
         return float("-inf")
     last = max(machine.moved_at)
     before = moves_in_a_day(machine, last) - 1
-    return last + min(calm.cool_down_s * 2.0 ** min(before, 64), calm.most_cool_down_s)
+    return last + min(calm.cool_down_s * 2.0 ** min(before, 64), calm.longest_cool_down_s)
 
 
 def is_cooling_down(machine: Machine, now: float, calm: MigrationLimits) -> bool:
@@ -44,5 +44,5 @@ def avoidance_end(state: LedgerState, machine: Machine, target: str) -> float:
 def failures_after_another(former: MigrationFailures | None, now: float, calm: MigrationLimits) -> MigrationFailures:
     """Return the record after one more failure of a VM and a target."""
     failed = 0 if former is None else former.count
-    pause = min(calm.after_failure_s * 2.0 ** min(failed, 64), calm.most_after_failure_s)
+    pause = min(calm.after_failure_s * 2.0 ** min(failed, 64), calm.longest_after_failure_s)
     return MigrationFailures(failed + 1, now + pause)

@@ -13,18 +13,18 @@ def bandwidth(rules: Rules) -> int:
 
     It is at most `max_bandwidth` and the share of a node's link that migrations may use.
     """
-    return max(1, min(rules.max_bandwidth, int(rules.calm.link * rules.calm.link_share)))
+    return max(1, min(rules.max_bytes_per_s, rules.calm.bytes_per_s))
 
 
 def converges(machine: Machine, rules: Rules) -> bool:
     """Return whether copying converges before the VM is paused."""
-    return _dirty_rate(machine, rules) < rules.weights.most_dirty * bandwidth(rules)
+    return _dirty_rate(machine, rules) < rules.costs.most_dirty * bandwidth(rules)
 
 
 def copying_s(pod: Pod, machine: Machine, rules: Rules) -> float:
     """Return how long copying the memory takes, with pages that are written meanwhile and copied again."""
     wide = bandwidth(rules)
-    again = min(_dirty_rate(machine, rules) / wide, rules.weights.most_dirty)
+    again = min(_dirty_rate(machine, rules) / wide, rules.costs.most_dirty)
     return (machine.load.memory_used or pod.used.memory) / wide / (1 - again)
 
 
@@ -36,15 +36,15 @@ def surplus_share(freed: Amounts, need: Amounts, total: Amounts) -> float:
 
 
 def cost(pod: Pod, machine: Machine, surplus: float, now: float, rules: Rules) -> float:
-    weights = rules.weights
-    slo = min(1 + max(0, pod.priority) / weights.priority, weights.highest_slo)
+    costs = rules.costs
+    slo = min(1 + max(0, pod.priority) / costs.priority, costs.highest_slo)
     busy = machine.load.load1 / ((pod.used.cpu or 1000) / 1000)
     paused = machine.load.last_downtime_s
-    pause = weights.downtime * (weights.downtime_s if paused is None else paused)
-    taken = copying_s(pod, machine, rules) * (1 + weights.load * busy) + pause
-    return taken * slo + weights.recent_move * moves_in_a_day(machine, now) + weights.surplus * surplus
+    pause = costs.downtime * (costs.expected_downtime_s if paused is None else paused)
+    taken = copying_s(pod, machine, rules) * (1 + costs.load * busy) + pause
+    return taken * slo + costs.recent_move * moves_in_a_day(machine, now) + costs.surplus * surplus
 
 
 def _dirty_rate(machine: Machine, rules: Rules) -> float:
     rate = machine.load.dirty_rate
-    return rules.weights.dirty_rate if rate is None else rate
+    return rules.costs.dirty_bytes_per_s if rate is None else rate

@@ -70,9 +70,9 @@ class PlanningView:
         pods = [pod for pod in self.state.nodes[node].pods.values() if pod.uid != but and not self.stay_reason(pod)]
         return tuple(sorted((self.candidate(pod, node, need) for pod in pods), key=lambda each: each.order))
 
-    def candidates(self, node: str, need: Amounts, but: str = "") -> tuple[Candidate, ...]:
+    def candidates(self, node: str, need: Amounts) -> tuple[Candidate, ...]:
         """Return the VMs on the node that may migrate and have a target."""
-        return self.with_targets(self.movable_candidates(node, need, but))
+        return self.with_targets(self.movable_candidates(node, need))
 
     def candidate(self, pod: Pod, node: str, need: Amounts, amount: Amounts | None = None) -> Candidate:
         """Return the candidate for a Pod. `amount` is the amount on the target, if it differs from that on its node."""

@@ -28,6 +28,7 @@ from situate.objects.settings.section import (
     ObjectName,
     PositiveDuration,
     format_value,
+    matching_fields,
 )
 from situate.sharding.assignment.desired_executors import SizingConfig
 from situate.sharding.executor.controller.lease import clock
@@ -169,9 +170,9 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     )
 
     orphan_policy: Annotated[
-        Literal["reassign", "fail"],
+        OrphanPolicy,
         Meta(description="Treatment of the open objects of an executor that is gone: reassign them, or fail them."),
-    ] = "reassign"
+    ] = OrphanPolicy.REASSIGN
     max_reassigns: Annotated[
         Count,
         Meta(description="Losses of its holder within reassignWindow that an object survives; the next loss fails it."),
@@ -393,27 +394,19 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         )
 
     def config(self, archive: ArchiveOptions | None = None) -> SupervisorConfig:
-        """Build the configuration of the supervisor; `archive` gives the settings of archiving."""
+        """Build the configuration of the supervisor; `archive` gives the settings of archiving.
+
+        `SupervisorConfig` is Python API, with functions that no file can hold, so it exists next to the options.
+        """
         archive = ArchiveOptions() if archive is None else archive
         return SupervisorConfig(
-            requeue_delay=self.requeue_delay,
-            scheduler_jitter=self.scheduler_jitter,
-            max_jitter_wait=self.max_jitter_wait,
+            **matching_fields(self, SupervisorConfig),
             archive_ttl=ArchiveTtl(archive.ttl_successful, archive.ttl_failed),
             finalizer=archive.finalizer,
             keep_last_per_owner=archive.archive_keep_last,
             delete_without_archive=archive.delete_without_archive,
             archive_on_unavailable=OnUnavailable(archive.archive_on_unavailable),
             release_after=archive.archive_release_after,
-            orphan_policy=OrphanPolicy(self.orphan_policy),
-            max_reassigns=self.max_reassigns,
-            reassign_window=self.reassign_window,
-            max_forced_moves_per_s=self.max_forced_moves_per_s,
-            drain_timeout=self.drain_timeout,
-            max_parallel_drains=self.max_parallel_drains,
-            drain_unhealthy=self.drain_unhealthy,
-            grace_unhealthy=self.grace_unhealthy,
-            wait_for_successor=self.wait_for_successor,
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 
 from situate.sharding.assignment.archive_steps import completion_ranks
+from situate.sharding.assignment.drain import is_draining
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.object_view import ObjectView
 
@@ -163,8 +164,7 @@ class ObjectIndex:
         self._report_weight(uid, before, before + weight)
 
     def _update_drain(self, request: Request, view: ObjectView | None) -> None:
-        draining = view is not None and view.drain is not None and view.holder is not None and not view.completed
-        if draining or request in self._drain_requests:
+        if (view is not None and is_draining(view)) or request in self._drain_requests:
             self.drains.add(request)
         else:
             self.drains.discard(request)
