@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.framework.volumes.storage_of import storage_of
-
 from bench.engine_objects import nodes, pod_event, pod_spec, read_pods
 from bench.engine_play import Workload
 from situate.framework.volumes.catalog import Catalog
+from situate.framework.volumes.storage import Storage
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.pods import AWSElasticBlockStoreSource, Pod
 from situate.objects.kinds.storage import (
@@ -56,7 +55,7 @@ def _workload(count: int, initial: int, measured: int, threshold: int, *, csi: b
         nodes(count),
         _pods("pod", measured),
         _pods("init", initial),
-        catalog=Catalog(storage=storage_of(stored)),
+        catalog=Catalog(storage=Storage.from_objects(stored)),
         threshold=threshold,
     )
 

@@ -25,7 +25,7 @@ from situate.vpod.model.pod_classes import NodeFacts, PodFacts
 from situate.vpod.model.vpod import Key, Placement, PlainVPod, ordinal_of, total_vreplicas
 from situate.vpod.placement.decide import Decision, commit, decide
 from situate.vpod.policy.registry import Policy, Predicate, Priority, filter_plugin, score_plugin
-from situate.vpod.policy.status import Code, Status
+from situate.vpod.policy.status import Code, Status, merge_statuses
 from situate.vpod.policy.view import UNKNOWN_DOMAIN, Domains, PolicyView
 from situate.vpod.state.state import State
 from tests.conformance.knative_main import as_json, replicas, without_empty
@@ -41,7 +41,6 @@ from tests.conformance.outcome import (
     optional,
 )
 from tests.vpod.policy.evenspread import SpreadOver, even_spread
-from tests.vpod.policy.merged_statuses import merge_statuses
 
 Json = Mapping[str, Any]
 _REQUEUE_S = 5
@@ -339,8 +338,8 @@ def status(case: Case) -> list[str]:
             "code": found.code.name.lower(),
             "reasons": list(found.reasons),
             "is_success": found.is_success,
-            "is_unschedulable": found.code is Code.UNSCHEDULABLE,
-            "is_error": found.code is Code.ERROR,
+            "is_unschedulable": found.is_unschedulable,
+            "is_error": found.is_error,
             "message": found.message,
         },
     )

@@ -23,12 +23,10 @@ from situate.spot.nodes import savings
 from situate.spot.nodes.known_signals import SIGNALS, on_demand_requirement, pool_tolerations, spot_requirement
 from situate.spot.nodes.node_signals import node_facts
 from situate.spot.workloads.constraints import PREFERRED, as_mapping, capacity_constraint, required_terms
+from situate.spot.workloads.deletion_cost import Subset, free_slots, removal_candidates, subset_costs
 from situate.spot.workloads.on_demand_policy import BadPolicy, parse_policy
-from tests.conformance import spot_risk
 from tests.conformance.outcome import PASSED, Case, Outcome, UnknownOperationError, compared, failed
 from tests.conformance.spot_cases import LONG_AGO, NOW, UID, nodes, policy_text, workload
-from tests.spot.workloads.removals import removal_candidates
-from tests.spot.workloads.workload_spread import Subset, free_slots, subset_costs
 
 Json = Any
 
@@ -400,15 +398,15 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
         found |= {"cost_ratio": share, "savings": 1 - share}
     monthly = given.get("monthly_frequency", given.get("probability"))
     if monthly is not None:
-        hazard = spot_risk.hazard_per_hour(monthly, given.get("hours_per_month", savings.HOURS_PER_MONTH))
+        hazard = savings.hazard_per_hour(monthly, given.get("hours_per_month", savings.HOURS_PER_MONTH))
         found |= {
             "hazard_per_hour": hazard,
-            "mean_hours_between": spot_risk.mean_hours_between(hazard),
-            "p_interrupt_24h": spot_risk.interruption_probability(hazard, 24),
+            "mean_hours_between": savings.mean_hours_between(hazard),
+            "p_interrupt_24h": savings.interruption_probability(hazard, 24),
         }
         if has("spot_pods"):
-            found["probability"] = spot_risk.any_interruption_probability(monthly, given["spot_pods"])
-            found["interruptions_per_month"] = spot_risk.expected_interruptions(monthly, given["spot_pods"])
+            found["probability"] = savings.any_interruption_probability(monthly, given["spot_pods"])
+            found["interruptions_per_month"] = savings.expected_interruptions(monthly, given["spot_pods"])
     if has("restart_cost", "on_demand_price_h", "discount", "pod_share_of_node"):
         found["hours"] = savings.break_even_hours(
             given["restart_cost"], given["on_demand_price_h"], given["discount"], given["pod_share_of_node"]
@@ -421,11 +419,11 @@ def _figures(given: Mapping[str, Json]) -> dict[str, Json]:
             next((given[key] for key in _MORE_PODS if key in given), 1),
         )
     if has("waves_per_month", "outage_s_per_wave", "value_per_outage_minute"):
-        outage = spot_risk.outage_cost_per_month(
+        outage = savings.outage_cost_per_month(
             given["waves_per_month"], given["outage_s_per_wave"], given["value_per_outage_minute"]
         )
         found["outage_cost_per_month"] = outage
     cost_, premium = (given.get(key, found.get(key)) for key in ("outage_cost_per_month", "premium_per_month"))
     if cost_ is not None and premium is not None:
-        found["worth_it"] = spot_risk.outages_exceed_premium(cost_, premium)
+        found["worth_it"] = savings.outages_exceed_premium(cost_, premium)
     return found

@@ -12,6 +12,7 @@ from situate.framework.engine.decisions import Failed, Placed, PlacedRun
 from situate.framework.engine.engine import Engine
 from situate.framework.profile.profile import profile_of
 from situate.framework.volumes.catalog import Catalog
+from situate.framework.volumes.storage import Storage
 from situate.objects.kinds.nodes import NodeStatus
 from situate.objects.kinds.pods import Container, ResourceRequirements
 from situate.objects.values.quantity import parse_quantity
@@ -21,7 +22,6 @@ from situate.plugins.priority_sort import PrioritySort
 from situate.plugins.volume_binding import VolumeBinding
 from situate.plugins.volume_restrictions import VolumeRestrictions
 from situate.plugins.volume_zone import VolumeZone
-from tests.framework.volumes.storage_of import storage_of
 from tests.plugins.volume_worlds import CLAIMS, VOLUMES, a_claim, a_pod, a_volume, volume_case
 
 MEMBERS = (PrioritySort, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone)
@@ -36,7 +36,7 @@ def story(seed: int, shortcuts: Shortcuts) -> tuple[list[tuple[str, str, tuple[s
     for node in world.nodes:
         engine.set_node(msgspec.structs.replace(node, status=NodeStatus(allocatable=room)), 0)
     names = [node.metadata.name for node in world.nodes]
-    engine.set_catalog(Catalog(storage=storage_of(world.storage)), (), 0)
+    engine.set_catalog(Catalog(storage=Storage.from_objects(world.storage)), (), 0)
     told: list[tuple[str, str, tuple[str, ...]]] = []
     in_runs = 0
     shapes = [a_pod(random, "shape", "").spec for _ in range(3)]

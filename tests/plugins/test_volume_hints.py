@@ -38,7 +38,6 @@ from situate.plugins.volume_zone import VolumeZone
 from tests.framework.volumes.objects import attached, claim, ephemeral, storage_class, using, volume
 from tests.framework.volumes.objects import csi_node as drivers_of
 from tests.framework.volumes.objects import pod as plain_pod
-from tests.framework.volumes.storage_of import storage_of
 from tests.plugins.test_hints import wakes
 
 READER = PodReader(Vocabulary.create().resources)
@@ -51,7 +50,7 @@ def pod(*volumes: Volume, name: str = "waiting", node: str = "", namespace: str 
 
 
 def became(old: StorageObject, new: StorageObject) -> ClusterEvent:
-    _, (event,) = store(storage_of([old]), new)
+    _, (event,) = store(Storage.from_objects([old]), new)
     return event
 
 
@@ -61,7 +60,7 @@ def came(new: StorageObject) -> ClusterEvent:
 
 
 def went(old: StorageObject) -> ClusterEvent:
-    _, (event,) = discard(storage_of([old]), old)
+    _, (event,) = discard(Storage.from_objects([old]), old)
     return event
 
 

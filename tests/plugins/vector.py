@@ -24,10 +24,9 @@ from situate.framework.snapshot.node_subset import NodeSubset
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
 from situate.framework.snapshot.snapshot import Snapshot
 from situate.framework.volumes.catalog import Catalog
+from situate.framework.volumes.storage import Storage
 from situate.objects.kinds.pods import Pod
 from situate.objects.selection.label_selectors import selector_of
-from tests.framework.plugin_api.spread_scores import spread_over_nodes
-from tests.framework.volumes.storage_of import storage_of
 from tests.plugins.twins.world import PASS, Answer, World
 
 
@@ -48,7 +47,7 @@ class Vectors:
             namespaces=world.namespaces,
             services=world.services,
             owners={key: selector_of(wire) for key, wire in world.owners.items()},
-            storage=storage_of(world.storage),
+            storage=Storage.from_objects(world.storage),
         )
         snapshot = Snapshot(table, catalog)
         for info in infos:
@@ -89,7 +88,7 @@ class Vectors:
             grades = plugin.grades(state, info, view)
             assert grades.by_node().tolist() == raw.tolist(), "said once or node by node, the scores differ"
             assert (
-                spread_over_nodes(grades, plugin.normalize(state, info, grades.present_values)).tolist()
+                grades.spread_over_nodes(plugin.normalize(state, info, grades.present_values)).tolist()
                 == normalized.tolist()
             )
         return [int(each) for each in normalized]

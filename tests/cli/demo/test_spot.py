@@ -81,7 +81,7 @@ def test_the_storys_own_settings_are_valid_and_leave_time_to_move() -> None:
     settings, mistakes = parse_section(configuration(4711)["spot"], SpotSettings)
     assert mistakes == ()
     assert settings is not None
-    assert settings.start + MARGIN_S + 1 < NOTICE_S, "else pods would be evicted at once"
+    assert settings.start_s + MARGIN_S + 1 < NOTICE_S, "else pods would be evicted at once"
     kinds = [each["kind"] for each in installation_objects(4711)]
     policy = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
     assert kinds == ["Secret", "ConfigMap", "Lease", "MutatingWebhookConfiguration", *policy]

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.framework.plugin_api.compact_scores import Grades
-from tests.framework.plugin_api.spread_scores import spread_over_nodes
 
 places = st.integers(1, 5).flatmap(
     lambda count: st.tuples(
@@ -26,12 +25,10 @@ def test_normalizing_each_score_once_is_normalizing_every_node(case: tuple[list[
     values, of_node = np.array(case[0], dtype=np.int64), np.array(case[1], dtype=np.intp)
     grades = Grades(values, of_node, np.bincount(of_node, minlength=len(values)) > 0)
     assert grades.by_node().tolist() == [case[0][place] for place in case[1]]
-    assert (
-        spread_over_nodes(grades, normalized(grades.present_values)).tolist() == normalized(grades.by_node()).tolist()
-    )
+    assert grades.spread_over_nodes(normalized(grades.present_values)).tolist() == normalized(grades.by_node()).tolist()
 
 
 def test_the_nodes_own_scores_are_taken_as_they_are() -> None:
     grades = Grades(np.array([3, 1, 3], dtype=np.int64))
     assert grades.by_node().tolist() == grades.present_values.tolist() == [3, 1, 3]
-    assert spread_over_nodes(grades, np.array([7, 8, 9], dtype=np.int64)).tolist() == [7, 8, 9]
+    assert grades.spread_over_nodes(np.array([7, 8, 9], dtype=np.int64)).tolist() == [7, 8, 9]

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from situate.framework.volumes.persistent_map import EMPTY_MAP, PersistentMap
-from tests.framework.volumes.storage_of import map_of
 
 KEYS = st.integers(0, 2**13)  # more than there are leaves, so that some are shared
 STEPS = st.lists(st.tuples(KEYS, st.none() | st.integers()))
@@ -22,7 +21,7 @@ def played(start: PersistentMap[int, V], steps: list[tuple[int, V | None]]) -> P
 
 @given(st.dictionaries(KEYS, st.integers()), STEPS)
 def test_it_holds_what_a_dict_would(entries: dict[int, int], steps: list[tuple[int, int | None]]) -> None:
-    start = map_of(entries.items())
+    start = PersistentMap.from_entries(entries.items())
     changed = played(start, steps)
     wanted = dict(entries)
     for key, value in steps:
@@ -40,7 +39,7 @@ def test_it_holds_what_a_dict_would(entries: dict[int, int], steps: list[tuple[i
 def test_the_difference_of_any_two_is_found(
     entries: dict[int, int], one: list[tuple[int, int | None]], other: list[tuple[int, int | None]]
 ) -> None:
-    start = map_of((key, str(value)) for key, value in entries.items())
+    start = PersistentMap.from_entries((key, str(value)) for key, value in entries.items())
     left, right = (
         played(start, [(key, None if value is None else str(value)) for key, value in steps]) for steps in (one, other)
     )

@@ -30,7 +30,6 @@ from situate.objects.kinds.storage import (
     VolumeAttachmentSpec,
 )
 from tests.framework.volumes.objects import NAMESPACE, claim, storage_class, volume
-from tests.framework.volumes.storage_of import storage_of
 
 
 def content(storage: Storage) -> dict[str, object]:
@@ -80,18 +79,18 @@ def test_step_by_step_is_the_same_as_all_at_once(steps: list[tuple[StorageObject
         else:
             storage = storage.without_object(each)
             left.pop((type(each), each.metadata.name), None)
-    assert content(storage) == content(storage_of(left.values()))
+    assert content(storage) == content(Storage.from_objects(left.values()))
 
 
 def test_free_volumes_are_in_the_order_of_their_size() -> None:
     volumes = [volume("c", size="2Gi"), volume("a", size="10Gi"), volume("b", size="2Gi"), volume("d", claimed_by="x")]
-    assert [each.metadata.name for each in storage_of(volumes).unclaimed["local"]] == ["b", "c", "a"]
+    assert [each.metadata.name for each in Storage.from_objects(volumes).unclaimed["local"]] == ["b", "c", "a"]
 
 
 CLAIM, VOLUME = claim("mine"), volume("v")
 GIVEN = Reservation(given=(ReservedVolume(volume("v", claimed_by="mine"), CLAIM, write=True),))
 WANTED = Reservation(wanted=(ClaimToProvision(claim("mine", selected="node"), write=True),))
-KNOWN = storage_of([CLAIM, VOLUME])
+KNOWN = Storage.from_objects([CLAIM, VOLUME])
 
 
 def test_a_promised_volume_is_seen_with_its_claim() -> None:
@@ -163,7 +162,7 @@ DRIVER, ASKING = CSIDriver(ObjectMeta(name="d")), CSIDriver(ObjectMeta(name="d")
 def test_what_the_queue_has_to_hear(
     old: StorageObject | None, new: StorageObject, wanted: tuple[Subject, Change] | None
 ) -> None:
-    storage = storage_of([old] if old is not None else [])
+    storage = Storage.from_objects([old] if old is not None else [])
     after, events = store(storage, new)
     assert after.stored_object(new) is new
     assert [(event.subject, event.change) for event in events] == ([wanted] if wanted else [])
@@ -180,5 +179,5 @@ def test_what_is_gone_is_told_once() -> None:
 
 def test_the_kinds_are_told_apart() -> None:
     same = [each(ObjectMeta(name="x")) for each in (PersistentVolume, PersistentVolumeClaim, CSINode, CSIDriver)]
-    storage = storage_of(same)
+    storage = Storage.from_objects(same)
     assert [storage.stored_object(each) for each in same] == same

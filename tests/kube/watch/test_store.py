@@ -89,7 +89,7 @@ def test_a_snapshot_does_not_change() -> None:
     assert kept is not None
     assert kept.metadata.resource_version == "1"
     assert before.get("b", "default") is None
-    assert before.get("x", "other") is not None
+    assert names(before.in_namespace("other")) == ["x"]
 
 
 def test_an_index_groups_by_every_value() -> None:
@@ -101,8 +101,7 @@ def test_an_index_groups_by_every_value() -> None:
     store.put(pod("a", version=2, app="db"))
     assert names(store.by_index("label", "web")) == ["b"]
     store.remove("b", "default")
-    assert names(store.by_index("label", "db")) == ["a"]
-    assert names(store.by_index("label", "z")) == []
+    assert list(store.index_values("label")) == ["db"]
     with pytest.raises(ValueError, match="already has an index label"):
         store.add_index("label", lambda each: [])
 

@@ -9,7 +9,7 @@ import msgspec
 
 from situate.framework.pod.pods import PodInfo, PodReader
 from situate.framework.snapshot.node_table import Vocabulary, node_row, node_table
-from situate.framework.snapshot.snapshot import Snapshot
+from situate.framework.snapshot.snapshot import Snapshot, snapshot_of
 from situate.objects.kinds.meta import ObjectMeta
 from situate.objects.kinds.nodes import Node, NodeStatus
 from situate.objects.kinds.pods import Container, Pod, PodSpec, ResourceRequirements
@@ -100,7 +100,5 @@ def columns(world: World, pod: Pod) -> tuple[Snapshot, PodInfo]:
     reader = PodReader(vocabulary.resources, REQUEST_KEYS)
     infos = [reader.read(each) for each in world.pods]
     table = node_table(vocabulary, [node_row(each, vocabulary) for each in world.nodes])
-    snapshot = Snapshot(table)
-    for info in infos:
-        snapshot = snapshot.assume(info, table.index[info.pod.spec.node_name])
-    return snapshot, reader.read(pod)
+    there = ((info, table.index[info.pod.spec.node_name]) for info in infos)
+    return snapshot_of(table, there), reader.read(pod)

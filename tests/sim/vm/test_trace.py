@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-import msgspec
 import pytest
 
 from situate.sim.vm.scenarios import SCENARIOS
-from situate.sim.vm.trace import MOST_MISTAKES, read_trace
+from situate.sim.vm.trace import MOST_MISTAKES, read_trace, trace_lines
 
 NODE = '{"time":0,"event":"node-added","uid":"n1","allocatable":{"cpu":"8","memory":"32Gi"}}'
 POD = '{"time":1,"event":"pod-added","uid":"a","node":"n1","resources":{"cpu":"250m","memory":"1Gi"}}'
@@ -22,7 +21,7 @@ CHANGED = '{{"time":2,"event":"pod-changed","uid":"a","{}":{}}}'
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_written_is_read(name: str) -> None:
     trace = SCENARIOS[name](random.Random(1), 2)
-    again, mistakes = read_trace(b"\n".join(map(msgspec.json.encode, trace.changes)).decode(), name)
+    again, mistakes = read_trace("\n".join(trace_lines(trace.changes)), name)
     assert not mistakes
     assert again is not None
     assert again.changes == trace.changes

@@ -11,7 +11,6 @@ from situate.spot.nodes import savings
 from situate.spot.nodes.prices import NO_PRICES, parse_prices
 from situate.spot.report.cost_report import cost_report
 from situate.spot.report.wave_impact import Pace, WaveLoss, wave_loss
-from tests.conformance import spot_risk
 from tests.spot.builders import NODES, owner, pods, workload
 
 TEXT = """
@@ -106,15 +105,15 @@ def test_without_prices_every_figure_says_so() -> None:
 
 @pytest.mark.rule("spot:B30")
 def test_risk() -> None:
-    hazard = spot_risk.hazard_per_hour(0.10)
+    hazard = savings.hazard_per_hour(0.10)
     assert hazard == pytest.approx(1.443e-4, rel=1e-3)
-    assert spot_risk.mean_hours_between(hazard) == pytest.approx(6929, rel=1e-3)
-    assert spot_risk.any_interruption_probability(0.10, 8) == pytest.approx(0.57, abs=0.005)
-    assert spot_risk.hazard_per_hour(1) == float("inf")
-    assert spot_risk.mean_hours_between(0) == float("inf")
+    assert savings.mean_hours_between(hazard) == pytest.approx(6929, rel=1e-3)
+    assert savings.any_interruption_probability(0.10, 8) == pytest.approx(0.57, abs=0.005)
+    assert savings.hazard_per_hour(1) == float("inf")
+    assert savings.mean_hours_between(0) == float("inf")
     assert savings.break_even_hours(1, 1, 0, 1) == float("inf")
-    assert spot_risk.outages_exceed_premium(2, 1)
-    assert not spot_risk.outages_exceed_premium(1, 1)
+    assert savings.outages_exceed_premium(2, 1)
+    assert not savings.outages_exceed_premium(1, 1)
 
 
 @pytest.mark.rule("spot:B32", "spot:I2", "spot:I3")

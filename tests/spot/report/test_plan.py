@@ -14,7 +14,7 @@ from situate.spot.model.actions import Reason
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
 from situate.spot.model.policy_limits import Limits
 from situate.spot.rebalance.decide import ClusterView, Phase, State
-from situate.spot.report.explain import explain_workload
+from situate.spot.report.explain import explain_pod, explain_workload
 from situate.spot.report.plan import Plan, plan
 from situate.spot.workloads.cluster_objects import Cluster
 from tests.spot.builders import NODES, NOW, OD, SPOT, UID, cluster, owner, pod, pods
@@ -170,11 +170,10 @@ def test_the_story_of_a_workload_and_its_pods() -> None:
     assert (story.if_spot_ended.stay, story.if_spot_ended.under_quorum_s) == (2, 80)
     assert "Evict shop/d" in story.orders
     assert story.next_class is SPOT, "two are on demand, and one is promised"
-    by_uid = {each.pod.uid: each for each in story.pods}
-    risky, left = by_uid.get("uid-d"), by_uid.get("uid-c")
+    risky, left = explain_pod(story, "uid-d"), explain_pod(story, "uid-c")
     assert risky is not None
     assert left is not None
     assert (risky.turn, risky.effective, risky.node_state) == (1, SPOT, NodeState.AT_RISK)
     assert (left.turn, left.pod_class) == (None, SPOT)
-    assert "nobody" not in by_uid
+    assert explain_pod(story, "nobody") is None
     assert explain_workload(State(), situation(Cluster(nodes=NODES)), Always(), ledger, UID, NOW) is None

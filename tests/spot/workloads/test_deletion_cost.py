@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.workloads.deletion_cost import (
+    Subset,
     admission_cost,
     cost_changes,
     deletion_costs,
+    removal_candidates,
     removal_order,
+    subset_costs,
 )
 from tests.spot.builders import NODES, NOW, OD, SPOT, owner, pod, pods, workload
-from tests.spot.workloads.removals import removal_candidates
-from tests.spot.workloads.workload_spread import Subset, subset_costs
 
 
 @pytest.mark.rule("spot:P31", "spot:S34")

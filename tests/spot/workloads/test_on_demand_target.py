@@ -12,6 +12,7 @@ from situate.spot.workloads.on_demand_target import (
     Namespace,
     PolicyRule,
     TargetRules,
+    is_target_unchanged,
     participation,
     resolve_target,
 )
@@ -59,9 +60,9 @@ def test_a_mistake_is_named_and_the_last_valid_value_stays() -> None:
 def test_results_are_compared_not_texts() -> None:
     two = resolve_target(owner(4, annotations={KEY: "2"}), SHOP, TargetRules())
     half = resolve_target(owner(4, annotations={KEY: "50%"}), SHOP, TargetRules())
-    more = resolve_target(owner(5, annotations={KEY: "50%"}), SHOP, TargetRules())
-    assert (two.on_demand, two.replicas) == (half.on_demand, half.replicas)
-    assert (two.on_demand, two.replicas) != (more.on_demand, more.replicas)
+    assert is_target_unchanged(two, half)
+    assert not is_target_unchanged(two, resolve_target(owner(5, annotations={KEY: "50%"}), SHOP, TargetRules()))
+    assert not is_target_unchanged(None, two)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from situate.vpod.policy.status import SUCCESS, Code, Status
-from tests.vpod.policy.merged_statuses import merge_statuses
+from situate.vpod.policy.status import SUCCESS, Code, Status, merge_statuses
 
 FULL = Status(Code.UNSCHEDULABLE, ("pod at full capacity",))
 BROKEN = Status(Code.ERROR, ("node does not exist",))
@@ -26,4 +25,4 @@ def test_precedence_does_not_depend_on_the_order(statuses: tuple[Status, ...], c
 def test_the_message_joins_the_reasons_of_all_that_failed() -> None:
     answer = merge_statuses((FULL, SUCCESS, BROKEN))
     assert answer.message == "pod at full capacity, node does not exist"
-    assert (answer.is_success, answer.code) == (False, Code.ERROR)
+    assert (answer.is_success, answer.is_unschedulable, answer.is_error) == (False, False, True)

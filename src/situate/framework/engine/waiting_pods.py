@@ -65,6 +65,9 @@ class Permits:
                 found.append((held, plugin, f'rejected due to timeout after waiting at plugin "{plugin}"'))
         return found
 
+    def next_deadline(self) -> float | None:
+        return min((when for held in self._held.values() for when in held.until.values()), default=None)
+
 
 def run_permit_plugins(profile: Profile, pod: PodInfo, node: str, now: float) -> tuple[Status | None, dict[str, float]]:
     """Run all Permit plugins. Return a rejection, or the deadlines of the plugins to wait for, or neither."""

@@ -64,6 +64,11 @@ class CatalogKeeper:
         return ()
 
     @property
+    def last_catalog(self) -> Catalog:
+        """The last result of `catalog`."""
+        return self._catalog
+
+    @property
     def stale(self) -> bool:
         """Whether `catalog` would return a new value."""
         return bool(self._stale)

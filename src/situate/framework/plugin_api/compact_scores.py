@@ -7,11 +7,15 @@ are equal for the distinct values and for the nodes.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from situate.framework.results.verdict import Indices, Mask
+
+W = TypeVar("W", bound=np.signedinteger[Any])
 
 
 class Grades(msgspec.Struct, frozen=True, eq=False):
@@ -31,3 +35,16 @@ class Grades(msgspec.Struct, frozen=True, eq=False):
     def present_values(self) -> NDArray[np.int64]:
         """The values that some node has."""
         return self.values if self.present is None else self.values[self.present]
+
+    def spread_over_nodes(self, worth: NDArray[W]) -> NDArray[W]:
+        """Return (nodes,): for each node, the entry of `worth` for its score.
+
+        `worth` is parallel to `present_values`.
+        """
+        if self.of_node is None:
+            return worth
+        if self.present is not None:
+            table = np.zeros(len(self.values), dtype=worth.dtype)
+            table[self.present] = worth
+            worth = table
+        return worth.take(self.of_node)

@@ -8,7 +8,7 @@ Each decision of the usual chain therefore costs a few entries, and a branch cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -346,3 +346,11 @@ class Snapshot:
 
     def _next_snapshot(self, step: LoadChange) -> Snapshot:
         return Snapshot(self.nodes, self.catalog, self._version.next_version(step), self._chosen)
+
+
+def snapshot_of(nodes: NodeTable, placed: Iterable[tuple[PodInfo, int]], catalog: Catalog = EMPTY_CATALOG) -> Snapshot:
+    """Return a snapshot with these placed Pods."""
+    snapshot = Snapshot(nodes, catalog)
+    for info, index in placed:
+        snapshot = snapshot.assume(info, index)
+    return snapshot

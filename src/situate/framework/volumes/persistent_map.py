@@ -6,7 +6,7 @@ difference of two maps is found by comparing only the parts that are not shared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar, overload
 
 K = TypeVar("K")
@@ -28,6 +28,24 @@ class PersistentMap(Mapping[K, V]):
         """Create an empty map; `PersistentMap.of` creates one with entries."""
         self._branches: tuple[_Branch[K, V], ...] = (None,) * (_MASK + 1)
         self._count = 0
+
+    @classmethod
+    def from_entries(cls, entries: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
+        """Create a map with these entries at once. Of equal keys the last one counts."""
+        branches: list[list[dict[K, V] | None] | None] = [None] * (_MASK + 1)
+        for key, value in entries:
+            one, two = _leaf_position(key)
+            branch = branches[one]
+            if branch is None:
+                branch = branches[one] = [None] * (_MASK + 1)
+            leaf = branch[two]
+            if leaf is None:
+                leaf = branch[two] = {}
+            leaf[key] = value
+        made = cls()
+        made._branches = tuple(None if branch is None else tuple(branch) for branch in branches)
+        made._count = sum(len(leaf) for branch in branches for leaf in branch or () if leaf)
+        return made
 
     def with_entry(self, key: K, value: V) -> PersistentMap[K, V]:
         """Return the map with this entry, which replaces that of an equal key."""

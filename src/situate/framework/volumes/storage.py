@@ -9,6 +9,7 @@ passive_assume_cache.go).
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -124,6 +125,40 @@ class Storage:
     attachments: PersistentMap[str, PersistentMap[str, VolumeAttachment]] = EMPTY_MAP
     """By node."""
     promises: Promises = NO_PROMISES
+
+    @classmethod
+    def from_objects(cls, objects: Iterable[StorageObject]) -> Storage:
+        """Build the value from these objects at once."""
+        kinds: dict[type, list[Any]] = {}
+        for each in objects:
+            kinds.setdefault(type(each), []).append(each)
+        volumes = {each.metadata.name: each for each in kinds.get(PersistentVolume, ())}
+        unclaimed: dict[str, list[PersistentVolume]] = {}
+        claimed: dict[Name, list[str]] = {}
+        for name in sorted(volumes):
+            volume = volumes[name]
+            ref = volume.spec.claim_ref
+            if ref is None:
+                unclaimed.setdefault(volume.storage_class, []).append(volume)
+            else:
+                claimed.setdefault((ref.namespace, ref.name), []).append(name)
+        return cls(
+            claims=_map_by_name(kinds.get(PersistentVolumeClaim, ())),
+            volumes=PersistentMap.from_entries(volumes.items()),
+            unclaimed=PersistentMap.from_entries(
+                (each, tuple(sorted(listed, key=_size))) for each, listed in unclaimed.items()
+            ),
+            claimed=PersistentMap.from_entries((each, tuple(names)) for each, names in claimed.items()),
+            classes=_map_by_own_name(kinds.get(StorageClass, ())),
+            csi_nodes=_map_by_own_name(kinds.get(CSINode, ())),
+            csi_drivers=_map_by_own_name(kinds.get(CSIDriver, ())),
+            capacities=_map_by_group(
+                (each.storage_class_name, name_of(each), each) for each in kinds.get(CSIStorageCapacity, ())
+            ),
+            attachments=_map_by_group(
+                (each.spec.node_name, each.metadata.name, each) for each in kinds.get(VolumeAttachment, ())
+            ),
+        )
 
     # With promises
 
@@ -255,6 +290,21 @@ def _same_version(
     one: PersistentVolume | PersistentVolumeClaim, other: PersistentVolume | PersistentVolumeClaim
 ) -> bool:
     return one.metadata.resource_version == other.metadata.resource_version
+
+
+def _map_by_name(listed: Iterable[Any]) -> PersistentMap[Name, Any]:
+    return PersistentMap.from_entries((name_of(each), each) for each in listed)
+
+
+def _map_by_own_name(listed: Iterable[Any]) -> PersistentMap[str, Any]:
+    return PersistentMap.from_entries((each.metadata.name, each) for each in listed)
+
+
+def _map_by_group(listed: Iterable[tuple[str, Any, Any]]) -> PersistentMap[str, PersistentMap[Any, Any]]:
+    groups: dict[str, list[tuple[Any, Any]]] = {}
+    for group, name, each in listed:
+        groups.setdefault(group, []).append((name, each))
+    return PersistentMap.from_entries((group, PersistentMap.from_entries(entries)) for group, entries in groups.items())
 
 
 def _put(table: PersistentMap[K, V], key: K, value: V | None) -> PersistentMap[K, V]:

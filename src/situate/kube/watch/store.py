@@ -43,6 +43,10 @@ class Snapshot(Generic[T]):
     def __len__(self) -> int:
         return sum(map(len, self._by_namespace.values()))
 
+    def in_namespace(self, namespace: str) -> Iterable[T]:
+        """Return the objects of one namespace."""
+        return self._by_namespace.get(namespace, {}).values()
+
 
 class Store(Generic[T]):
     """The store, readable from anywhere on the loop. Objects are in the order in which they were first seen."""
@@ -94,6 +98,10 @@ class Store(Generic[T]):
     def by_index(self, name: str, value: Hashable) -> Sequence[T]:
         """Return the objects for which the index gave this value."""
         return self._indexes[name].get(value)
+
+    def index_values(self, name: str) -> Iterable[Hashable]:
+        """Return every value of an index that has objects."""
+        return self._indexes[name].values()
 
     def on_change(self, handler: ChangeHandler[T]) -> None:
         """Notify a handler of every change from now on, first of existing objects as new ones.

@@ -81,3 +81,8 @@ class CustomResourceDefinition(Model, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: CustomResourceDefinitionSpec = CustomResourceDefinitionSpec()
     status: CustomResourceDefinitionStatus = CustomResourceDefinitionStatus()
+
+    @property
+    def established(self) -> bool:
+        """Whether the server serves the resource."""
+        return any(c.type == "Established" and c.status == "True" for c in self.status.conditions)

@@ -71,6 +71,7 @@ class WorkQueue(Generic[K]):
         """
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
+        self._idle_waiters: list[asyncio.Future[None]] = []
         self._shut_down = False
         self._arrivals = 0
         self._retries = 0
@@ -151,6 +152,7 @@ class WorkQueue(Generic[K]):
         priority = self._processing.pop(key)
         if priority is not None:
             self.add(key, priority=priority)
+        self._wake_idle_waiters()
 
     def shut_down(self) -> None:
         """Return no more keys and drop those that wait: a listing finds them again. May be called twice."""
@@ -162,6 +164,14 @@ class WorkQueue(Generic[K]):
         self._heap.clear()
         while self._getters:
             self._wake_one()
+        self._wake_idle_waiters()
+
+    async def wait_idle(self) -> None:
+        """Wait until no key is queued and no key is being processed; delayed keys do not count."""
+        while self._queued or self._processing:
+            resting = asyncio.get_running_loop().create_future()
+            self._idle_waiters.append(resting)
+            await resting
 
     def statistics(self) -> QueueStatistics:
         """Count the keys in each state."""
@@ -208,6 +218,13 @@ class WorkQueue(Generic[K]):
                 self._wake_one()
         elif getter in self._getters:
             self._getters.remove(getter)
+
+    def _wake_idle_waiters(self) -> None:
+        if not self._queued and not self._processing:
+            for resting in self._idle_waiters:
+                if not resting.done():
+                    resting.set_result(None)
+            self._idle_waiters.clear()
 
 
 def _loop_time() -> float:

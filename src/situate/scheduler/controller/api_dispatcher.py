@@ -83,6 +83,10 @@ class Dispatcher:
         else:
             self._waiting[uid] = call.merge_with(waiting)
 
+    def is_waiting(self, uid: str) -> bool:
+        """Whether a call about the object has not started."""
+        return uid in self._waiting
+
     async def run(self) -> None:
         """Send calls until cancelled, also when this process no longer leads."""
         async with asyncio.TaskGroup() as group:

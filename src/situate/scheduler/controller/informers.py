@@ -75,8 +75,16 @@ class Informers:
         yield from self.others.values()
         yield from self.further
 
+    def unserved_resources(self) -> list[str]:
+        """Return the resources of `further` that the cluster does not serve."""
+        return [each.scope.resource.group_resource for each in self.further if each.not_served.is_set()]
+
     def _served_reflectors(self) -> Iterator[Reflector[Any]]:
         return (each for each in self.reflectors() if each not in self.further or not each.not_served.is_set())
+
+    @property
+    def synced(self) -> bool:
+        return all(reflector.store.synced for reflector in self._served_reflectors())
 
     async def wait_synced(self) -> None:
         for reflector in self.reflectors():

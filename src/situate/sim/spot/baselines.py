@@ -6,7 +6,7 @@ compare them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal
@@ -134,6 +134,13 @@ def simulate_case(
         fmean(each.least_ready for each in found),
     )
     return figures, played
+
+
+def simulate_baselines(
+    chances: GaussianSources, *, runs: int = RUNS, seed: int = 1, delays: Delays = BASELINE
+) -> Mapping[str, WaveFigures]:
+    """Return every line of the table by its name, as `make bench-spot` prints it under `wave`."""
+    return {each.name: simulate_case(each.case, chances, delays=delays, runs=runs, seed=seed)[0] for each in BASELINES}
 
 
 def deviating_figures(figures: WaveFigures, reference: WaveFigures) -> list[str]:

@@ -5,6 +5,7 @@ Ours and upstream's differ by D24: ours lower their own permit when they send a 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,6 +80,9 @@ class Agents:
         self._waiting.pop(machine, None)
         if agent is not None and agent.next is not None:
             agent.next.cancel()
+
+    def all_agents(self) -> Iterable[Agent]:
+        return self._agents.values()
 
     def _schedule_request(self, agent: Agent, seconds: float) -> None:
         if agent.next is not None:

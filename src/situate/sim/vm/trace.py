@@ -13,7 +13,7 @@ event cannot change is a mistake, and is not ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal
 
@@ -97,6 +97,11 @@ class Trace:
     name: str
     duration_s: float
     changes: tuple[Change, ...]
+
+
+def trace_lines(changes: Iterable[Change]) -> Iterator[str]:
+    for change in changes:
+        yield msgspec.json.encode(change).decode()
 
 
 def read_trace(text: str, name: str, after_s: float = 600.0) -> tuple[Trace | None, tuple[Mistake, ...]]:

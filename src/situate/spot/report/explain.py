@@ -97,6 +97,11 @@ def explain_workload(
     )
 
 
+def explain_pod(story: WorkloadExplanation, uid: str) -> PodExplanation | None:
+    """Return the explanation of one pod; None if the workload has no such pod."""
+    return next((each for each in story.pods if each.pod.uid == uid), None)
+
+
 def _pod_explanation(pod: PodFacts, situation: ClusterView, order: list[str]) -> PodExplanation:
     node = situation.cluster.nodes.get(pod.node)
     return PodExplanation(

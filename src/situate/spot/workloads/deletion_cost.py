@@ -7,12 +7,13 @@ The order is that of kube-controller-manager (controller_utils.go, ActivePodsWit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Final
 
 from situate.objects.values.pod_age import compare_ages
-from situate.spot.model.counts import Nodes, effective_capacity
+from situate.spot.model.counts import Nodes, counted_pods, effective_capacity
 from situate.spot.model.misplaced_pods import Workload
 from situate.spot.model.pods_nodes_workloads import Capacity, NodeState, PodFacts
 
@@ -27,6 +28,38 @@ OUR_COSTS: Final = frozenset((ON_DEMAND_COST, SPOT_COST, AT_RISK_COST, YIELDING_
 """A pod with any other cost has it from its user, and keeps it."""
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """A group of pods with a maximum; None has no limit."""
+
+    pods: Sequence[PodFacts]
+    most: int | None
+
+
+def subset_costs(subsets: Sequence[Subset], *, old_revision: bool = False) -> list[list[int | None]]:
+    """Return WorkloadSpread's costs: 100 x (n - i) for pods within subset i's maximum, -100 x (i + 1) for the surplus.
+
+    The order of subsets is reversed for an old revision. Unassigned, pending and unknown pods are the surplus first,
+    then the first pods of the list. Inactive pods get no cost.
+    """
+    count = len(subsets)
+    costs = []
+    for index, subset in enumerate(subsets):
+        place = count - 1 - index if old_revision else index
+        active = [pod for pod in subset.pods if pod.active]
+        surplus = 0 if subset.most is None else max(0, len(active) - subset.most)
+        first = sorted(active, key=lambda pod: _phase_rank(pod) if pod.node else -1)[:surplus]
+        beyond = {pod.uid for pod in first}
+        within, rest = 100 * (count - place), -100 * (place + 1)
+        costs.append([(rest if pod.uid in beyond else within) if pod.active else None for pod in subset.pods])
+    return costs
+
+
+def free_slots(subset: Subset) -> int:
+    """Return how many more pods the subset takes, 0 or more; -1 without a limit."""
+    return -1 if subset.most is None else max(0, subset.most - sum(pod.active for pod in subset.pods))
 
 
 def admission_cost(pod_class: Capacity) -> int:
@@ -87,6 +120,18 @@ def _cost_of(pod: PodFacts, nodes: Nodes) -> int:
     if effective_capacity(pod, nodes) is Capacity.ON_DEMAND:
         return ON_DEMAND_COST
     return AT_RISK_COST if node is not None and node.state is NodeState.AT_RISK else SPOT_COST
+
+
+def removal_candidates(
+    workload: Workload, count: int, nodes: Nodes, now: float, costs: Mapping[str, int] | None = None
+) -> list[PodFacts]:
+    """Return the pods that Kubernetes would remove, in order. `costs` by uid replace those on the pods."""
+    live = counted_pods(workload.pods)
+    if workload.owner.stateful:
+        return sorted(live, key=lambda pod: workload.owner.ordinal(pod.key.name) or 0, reverse=True)[:count]
+    if costs is None:
+        costs = deletion_costs(workload, nodes, now)
+    return removal_order(live, live, now, costs)[:count]
 
 
 def removal_order(

@@ -234,6 +234,11 @@ def _spotalis_policy(thing: str, annotations: Mapping[str, str], faults: list[Fa
         return None
 
 
+def is_target_unchanged(before: Target | None, after: Target) -> bool:
+    """Return whether a change has no effect: results are compared, not texts."""
+    return before is not None and (before.on_demand, before.replicas) == (after.on_demand, after.replicas)
+
+
 def known_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the annotations of a workload or namespace that spot reads."""
     return {key: value for key, value in annotations.items() if key.startswith(PREFIX) or key in IMPORT_KEYS}

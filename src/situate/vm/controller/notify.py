@@ -57,6 +57,11 @@ class Notifier:
             self._log.warning("object unreadable", object=problem.about, error=str(problem))
         self._record(reference(resource, each), WARNING, _NOT_UNDERSTOOD, "; ".join(map(str, wrong)))
 
+    @property
+    def unreadable_objects(self) -> int:
+        """Number of objects with errors now."""
+        return len(self._reported_errors)
+
     def forget(self, resource: ResourceType[Any], uid: str) -> None:
         """Forget the errors of a deleted object."""
         self._reported_errors.pop((resource.group_resource, uid), None)

@@ -44,6 +44,11 @@ def with_observed(node: Node, seen: Node) -> Node:
     return replace(seen, reserved=node.reserved, committed=node.committed, migrating=node.migrating, pods=node.pods)
 
 
+def has_changed(node: Node, seen: Node) -> bool:
+    """Return whether the cluster shows another size, watermark, label or mark for the node."""
+    return with_observed(node, seen) != node
+
+
 def recount(node: Node) -> Node:
     """Return the node with amounts summed over its Pods. Any sequence of the functions above gives the same amounts."""
     width = len(node.total)

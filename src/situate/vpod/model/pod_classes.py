@@ -10,8 +10,9 @@ from enum import StrEnum
 
 import msgspec
 
-from situate.objects.values.booleans import parse_bool
 from situate.vpod.model.options import Options
+
+_GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class PodFacts(msgspec.Struct, frozen=True):
@@ -85,7 +86,7 @@ ACCEPTED = Verdict(PodClass.ACCEPT)
 
 def is_true(annotation: str | None) -> bool:
     """Read a boolean as Go does. A value that Go rejects counts as false."""
-    return parse_bool(annotation) is True
+    return annotation in _GO_TRUE
 
 
 def hold_cause(pod: PodFacts | None, node: NodeFacts | None, nodes_known: bool, options: Options) -> Cause:

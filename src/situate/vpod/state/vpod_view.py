@@ -81,6 +81,9 @@ class VPodView(msgspec.Struct, frozen=True):
             held = max(held, entry.status.get(ordinal, 0))
         return held * entry.weight
 
+    def is_rejected(self, ordinal: int) -> bool:
+        return self.state.verdict(ordinal).pod_class is PodClass.REJECT
+
     def known_places(self) -> set[int]:
         """Return the ordinals of this vpod's status or reservation; only there its free capacity differs."""
         known = set(self.start)

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from situate.vm.ledger.grants.arithmetic import joint_reservation, pod_after_grant, reservation_after_grant
+from situate.vm.ledger.grants.arithmetic import joint_reservation, pod_after_grant, reservation_after_grant, try_grant
 from situate.vm.model.pods_and_nodes import Pod
 from situate.vm.model.resource_amounts import Amounts
 from tests.vm.entries import GIB, amounts, node, pod
-from tests.vm.ledger.grants.single_grants import try_grant
 
 SMALL = st.integers(0, 60)
 VECTORS = st.builds(Amounts.from_values, SMALL, SMALL)
