@@ -36,7 +36,7 @@ def test_the_annotations_of_the_page_can_be_read() -> None:
 
 
 def test_the_reasons_are_those_that_are_told() -> None:
-    told = re.findall(r'_failed\(\s*sight,\s*now,\s*"(\w+)"', (CODE / "migration.py").read_text(encoding="utf-8"))
+    told = re.findall(r'_fail\(\s*sight,\s*now,\s*"(\w+)"', (CODE / "migration.py").read_text(encoding="utf-8"))
     assert set(cells("reason")) == set(told)
 
 

@@ -19,7 +19,7 @@ _GATES = "tests/spot/controller/act/test_gates.py"
 _ACTING = "tests/spot/controller/act/test_apply.py"
 _SETTLED, _RECHECKS = "tests/spot/rebalance/test_settled_cache.py", "tests/spot/rebalance/test_preconditions.py"
 _EVICTIONS, _DECIDE, _WAVES = (
-    "tests/spot/model/test_misplaced.py",
+    "tests/spot/model/test_misplaced_pods.py",
     "tests/spot/rebalance/test_decide.py",
     "tests/spot/rebalance/test_node_termination.py",
 )

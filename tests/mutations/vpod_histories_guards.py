@@ -134,8 +134,8 @@ VPOD_HISTORIES_GUARDS = (
         "vpod-history-s8-reserved",
         "histories see pods that go while something is reserved on them (S8)",
         "testing/vpod/invariants/rules.py",
-        '                if replicas <= ordinal < before:\n                    raise VpodBreach(f"{said} ordinal',
-        '                if False:\n                    raise VpodBreach(f"{said} ordinal',
+        '                if replicas <= ordinal < before:\n                    raise HistoryBreach(f"{said} ordinal',
+        '                if False:\n                    raise HistoryBreach(f"{said} ordinal',
         ("tests/testing/vpod/test_histories.py::test_a_cut_of_what_is_only_reserved_is_a_breach",),
     ),
 )

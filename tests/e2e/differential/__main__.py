@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 import typer
@@ -30,6 +30,8 @@ from tests.e2e.differential.theirs import SCHEDULER, KubeScheduler, options
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="The engine beside the real kube-scheduler.")
 
+PREFIX = "kube-scheduler-"
+"""Prefix of the file names of totals."""
 _PODS = 20_000
 _ENOUGH_TO_JUDGE = 2000
 """So many pods show everything often enough, whichever seeds they are of."""
@@ -37,8 +39,6 @@ _ENOUGH_TO_JUDGE = 2000
 
 class Totals(soaking.SoakTotals):
     """What has been compared of one commit."""
-
-    PREFIX: ClassVar[str] = "kube-scheduler-"
 
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     clusters: int = 0
@@ -87,7 +87,7 @@ def soak(
     ] = None,
 ) -> None:
     """Play seed after seed; totals are kept per commit. Ends at the first difference, with a file to replay it."""
-    totals = Totals.load_or_start(from_seed)
+    totals = Totals.load_or_start(from_seed, PREFIX)
     goal = Goal(pods, histories)
     if not goal.reached(totals):
         typer.echo(f"commit {totals.commit}: {goal.said(totals)} so far; from seed {totals.next_seed} on")
@@ -104,7 +104,7 @@ def soak(
                     raise typer.Exit(1)
                 totals.add(seed, played)
                 if from_seed is None:
-                    totals.save()
+                    totals.save(PREFIX)
                 if (now := time.monotonic()) >= told + soaking.PROGRESS_S:
                     told = now
                     typer.echo(f"{goal.progress(totals, before, now - began, end - now)}  no difference")

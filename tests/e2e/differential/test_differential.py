@@ -12,7 +12,7 @@ import pytest
 
 from situate.testing.histories.play import HistoryTotals as VPodTotals
 from tests.conftest import PlaneFactory
-from tests.e2e.differential.__main__ import Totals
+from tests.e2e.differential.__main__ import PREFIX, Totals
 from tests.e2e.differential.cases import Case, Played
 from tests.e2e.differential.comparing import HEARD_LATE, MOST_HEARD_LATE, differences, rarely, table
 from tests.e2e.differential.extenders import ExtenderServer
@@ -98,12 +98,12 @@ def test_what_was_found_is_what_kube_scheduler_says(finding: Finding, kube_sched
 
 
 def test_what_has_been_compared_is_kept_for_a_commit(tmp_path: Path) -> None:
-    totals = Totals.load("abc", tmp_path)
+    totals = Totals.load("abc", PREFIX, tmp_path)
     assert (totals.pods, totals.next_seed) == (0, 0)
     totals.add(6, Played(Counter({"pods": 50, "placed": 20})))
     totals.add(7, Played(Counter({"pods": 48, "refused": 9})))
-    totals.save(tmp_path)
-    again = Totals.load("abc", tmp_path)
+    totals.save(PREFIX, tmp_path)
+    again = Totals.load("abc", PREFIX, tmp_path)
     assert again == totals
     assert (again.pods, again.next_seed, again.counts["refused"]) == (98, 8, 9)
-    assert VPodTotals.load("abc", tmp_path).next_seed == 0, "other runs keep theirs apart"
+    assert VPodTotals.load("abc", "", tmp_path).next_seed == 0, "other runs keep theirs apart"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.e2e.differential.__main__ import Goal, Totals, app
+from tests.e2e.differential.__main__ import PREFIX, Goal, Totals, app
 from tests.e2e.differential.cases import Played
 
 
@@ -25,7 +25,7 @@ def test_when_all_is_compared_it_ends_at_once_with_a_line(
 ) -> None:
     """Nor is a kube-scheduler started."""
     monkeypatch.chdir(tmp_path)
-    compared(2).save()
+    compared(2).save(PREFIX)
     result = CliRunner().invoke(app, ["soak", *limits])
     assert result.exit_code == 0
     assert len(result.output.splitlines()) == 1

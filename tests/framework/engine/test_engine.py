@@ -375,7 +375,7 @@ class Breaking:
     def filter(self, state: Any, pod: PodInfo, snapshot: Snapshot) -> Verdict:
         return pass_all(snapshot.count)
 
-    def filter_gauge(self, template: PodTemplate, nodes: NodeTable) -> ColumnEvaluator:
+    def filter_evaluator(self, template: PodTemplate, nodes: NodeTable) -> ColumnEvaluator:
         counted = ColumnDefinition(
             ("Breaking",),
             lambda snapshot: snapshot.pod_count[np.newaxis].astype(np.float64),
@@ -390,7 +390,7 @@ class Breaking:
         return ColumnEvaluator(counted, read)
 
 
-def test_what_breaks_in_a_gauge_ends_that_pods_cycle_with_the_plugins_name() -> None:
+def test_what_breaks_in_an_evaluator_ends_that_pods_cycle_with_the_plugins_name() -> None:
     engine = engine_of(Breaking())
     engine.set_node(node("a", cpu="10"), 0.0)
     decided = []

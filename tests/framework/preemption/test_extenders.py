@@ -120,7 +120,7 @@ def test_any_event_wakes_a_pod_that_an_extender_refused() -> None:
     [
         pytest.param(NoReply("it took more than 5 s"), "it took more than 5 s", id="none"),
         pytest.param(FilterReply(("z",), {}, {}), "returned node z, which was not in the request", id="stranger"),
-        pytest.param(PrioritizeReply(()), "returned Prioritized", id="another question's"),
+        pytest.param(PrioritizeReply(()), "returned PrioritizeReply", id="another question's"),
     ],
 )
 def test_a_filter_that_fails_fails_the_cycle_by_name_and_the_pod_comes_back(reply: ExtenderReply, problem: str) -> None:

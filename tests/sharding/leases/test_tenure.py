@@ -33,7 +33,7 @@ def test_it_lasts_until_the_deadline_after_a_renewal_was_sent() -> None:
 
 
 @pytest.mark.rule("sharding:S1")
-@pytest.mark.parametrize("what", ["renewed", "knows"])
+@pytest.mark.parametrize("what", ["record_renewal", "record_known_objects"])
 def test_both_are_needed(what: str) -> None:
     tenure = begun()
     getattr(tenure, what)(9.0)

@@ -8,17 +8,16 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from situate.testing.histories import play as playing
 from situate.testing.histories import soak
-from situate.testing.histories.play import HistoryResult, Product, command_line
+from situate.testing.histories.play import HistoryResult, HistoryTotals, Product, command_line
 
 ROOT = Path(__file__).parents[3]
+PREFIX = "numbers-"
 BREAKS = 105
 """The seed of the only history that does not hold."""
 
@@ -31,10 +30,6 @@ class Numbers(msgspec.Struct, frozen=True):
 
     def to_json(self) -> bytes:
         return msgspec.json.encode(self)
-
-
-class Totals(playing.HistoryTotals):
-    PREFIX: ClassVar[str] = "numbers-"
 
 
 def generate(seed: int) -> Numbers:
@@ -50,11 +45,7 @@ def play(history: Numbers) -> HistoryResult:
     return HistoryResult(breach, happened=Counter(map(str, history.steps)), writes=len(history.steps))
 
 
-def play_seed(seed: int) -> HistoryResult:
-    return play(generate(seed))
-
-
-PRODUCT = Product("numbers", generate, read, play, play_seed, {"one": ("1",), "two": ("2",)}, Totals)
+PRODUCT = Product("numbers", generate, read, play, {"one": ("1",), "two": ("2",)}, PREFIX)
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +62,10 @@ def soaked(*words: str, product: Product[Numbers] = PRODUCT) -> tuple[int, list[
 
 def counted(seeds: range) -> None:
     """As an earlier run has left it."""
-    totals = Totals("unversioned")
+    totals = HistoryTotals("unversioned")
     for seed in seeds:
         totals.add(seed, HistoryResult(happened=Counter({"1": 1, "2": 1})))
-    totals.save()
+    totals.save(PREFIX)
 
 
 def test_a_run_plays_so_many_and_the_next_one_goes_on() -> None:
@@ -86,7 +77,7 @@ def test_a_run_plays_so_many_and_the_next_one_goes_on() -> None:
     assert said[0] == "commit unversioned: 3 of 5 histories so far; next seed 3"
     assert "5 histories, 15 writes" in said[1]
     assert said[1].endswith("all 5 are played")
-    assert Totals.load("unversioned").next_seed == 5
+    assert HistoryTotals.load("unversioned", PREFIX).next_seed == 5
 
 
 def test_when_all_are_played_it_ends_at_once_with_a_line() -> None:
@@ -99,9 +90,9 @@ def test_when_all_are_played_it_ends_at_once_with_a_line() -> None:
 
 def test_without_a_word_it_plays_a_hundred_thousand() -> None:
     counted(range(99_998, 100_000))
-    kept = Totals.load("unversioned")
+    kept = HistoryTotals.load("unversioned", PREFIX)
     kept.histories = 99_998
-    kept.save()
+    kept.save(PREFIX)
     code, said = soaked()
     assert code == 0
     assert said[0] == "commit unversioned: 99,998 of 100,000 histories so far; next seed 100000"
@@ -120,7 +111,7 @@ def test_seeds_of_ones_own_are_not_counted() -> None:
     assert code == 0
     assert said[0] == "commit unversioned: 0 of 4 histories so far; next seed 50"
     assert "4 histories, 12 writes" in said[1]
-    assert Totals.load("unversioned").next_seed == 2
+    assert HistoryTotals.load("unversioned", PREFIX).next_seed == 2
 
 
 def test_it_ends_at_the_first_breach_with_a_shorter_history_and_begins_there_again(folder: Path) -> None:
@@ -145,11 +136,11 @@ def test_several_at_once_go_in_order_and_keep_what_held_before_a_breach(folder: 
         assert done.returncode == 1, done.stderr
         assert f"{BREAKS - held} of 100,000 histories so far" in done.stdout
         assert f"seed {BREAKS}, step 0: there is a 3" in done.stdout
-        assert Totals.load("unversioned").histories == BREAKS
+        assert HistoryTotals.load("unversioned", PREFIX).histories == BREAKS
 
 
 def test_a_fault_that_never_happened_fails_the_run() -> None:
-    product = Product("numbers", generate, read, play, play_seed, {"nine": ("9",)}, Totals)
+    product = Product("numbers", generate, read, play, {"nine": ("9",)}, PREFIX)
     assert soaked("--histories", "99", product=product)[0] == 0
     code, said = soaked("--histories", "100", product=product)
     assert (code, said[-1]) == (1, "never happened: 9")

@@ -14,8 +14,7 @@ import sys
 import pytest
 
 from situate.testing.scheduler.history import SchedulerHistory, generate
-from situate.testing.scheduler.run import play
-from situate.testing.scheduler.soak import PRODUCT
+from situate.testing.scheduler.run import PRODUCT, play
 from tests import histories
 
 HISTORIES = 450
@@ -40,7 +39,7 @@ def test_a_first_listing_from_before_the_term_is_not_what_is_decided_on() -> Non
 _STORY = """
 from situate.testing.scheduler.history import generate
 from situate.testing.scheduler.run import play
-print(play(generate(3, 15)).story)
+print(play(generate(3, 15)).digest)
 """
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from situate.testing.spot.generate import generate
 from situate.testing.spot.history import SpotHistory
-from situate.testing.spot.run import play
-from situate.testing.spot.soak import PRODUCT
+from situate.testing.spot.run import PRODUCT, play
 from tests import histories
 
 
@@ -31,7 +30,7 @@ def test_invariants_hold_under_faults(seeds: range) -> None:
 _STORY = """
 from situate.testing.spot.generate import generate
 from situate.testing.spot.run import play
-print(play(generate(3, 10)).story)
+print(play(generate(3, 10)).digest)
 """
 
 

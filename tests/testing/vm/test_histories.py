@@ -17,7 +17,7 @@ import sys
 import pytest
 
 from situate.testing.vm.history import BLOCK, THEMES, VmHistory, generate
-from situate.testing.vm.product import PRODUCT
+from situate.testing.vm.run import PRODUCT
 from tests import histories
 
 
@@ -33,7 +33,7 @@ def test_invariants_hold_under_faults(seeds: range) -> None:
 _STORY = """
 from situate.testing.vm.history import generate
 from situate.testing.vm.run import play
-print(play(generate(3, 3)).story)
+print(play(generate(3, 3)).digest)
 """
 
 

@@ -19,6 +19,7 @@ from situate.cluster.storage.effects import Identity
 from situate.objects.messages import Request
 from situate.testing.histories.play import HistoryTotals
 from situate.testing.histories.steps import Pass
+from situate.testing.histories.watchdog import HistoryBreach
 from situate.testing.virtual_time.world import EPOCH
 from situate.testing.vpod.builders import make_placements, state, vpod
 from situate.testing.vpod.history import (
@@ -33,9 +34,8 @@ from situate.testing.vpod.history import (
     generate,
 )
 from situate.testing.vpod.invariants.decisions import breach_of
-from situate.testing.vpod.invariants.rules import VpodBreach, VpodWatchdog, unused_pod
-from situate.testing.vpod.run import count_write, perform, play
-from situate.testing.vpod.soak import PRODUCT
+from situate.testing.vpod.invariants.rules import VpodWatchdog, unused_pod
+from situate.testing.vpod.run import PRODUCT, count_write, perform, play
 from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, ROUND_S, STATEFULSET, VPodWorld
 from situate.vpod.model.options import PolicyName, RebalanceOptions
 from situate.vpod.model.records import DrainGoal
@@ -109,7 +109,7 @@ def test_a_pod_that_is_pending_for_less_than_the_grace_keeps_what_it_holds() -> 
 _STORY = """
 from situate.testing.vpod.history import generate
 from situate.testing.vpod.run import play
-print(play(generate(3, 25)).story)
+print(play(generate(3, 25)).digest)
 """
 
 
@@ -159,7 +159,7 @@ def test_a_cut_soon_after_a_rise_is_a_breach() -> None:
         VpodWatchdog(world)
         world.let_pass(30.0)
         scale(world, 2)
-        with pytest.raises(VpodBreach, match=r"^B6: the scale is cut from 2 to 1 0\.000 s after 2 were needed$"):
+        with pytest.raises(HistoryBreach, match=r"^B6: the scale is cut from 2 to 1 0\.000 s after 2 were needed$"):
             scale(world, 1)
     finally:
         world.close()
@@ -175,7 +175,7 @@ def test_a_cut_of_what_is_only_reserved_is_a_breach() -> None:
         path = f"{GROUPS_PATH}/namespaces/red/consumergroups/s0/status"
         world.call("PATCH", path, {"status": {"placements": []}}, patch=True)
         with pytest.raises(
-            VpodBreach, match=r"^S8: the scale is cut from 2 to 1 while ordinal 1 is reserved for red/s0$"
+            HistoryBreach, match=r"^S8: the scale is cut from 2 to 1 while ordinal 1 is reserved for red/s0$"
         ):
             scale(world, 1)
     finally:
@@ -327,7 +327,7 @@ def test_a_shortage_that_is_told_without_what_was_placed_is_a_breach() -> None:
         path = f"{GROUPS_PATH}/namespaces/red/consumergroups/s0/status"
         request = Request("PATCH", path, (), headers, b'{"status": {"placements": []}}')
         with pytest.raises(
-            VpodBreach, match=r"^D18: red/s0 is short, \{'dispatcher-0': 6\} are placed and \{\} are pub"
+            HistoryBreach, match=r"^D18: red/s0 is short, \{'dispatcher-0': 6\} are placed and \{\} are pub"
         ):
             world.answer(request, EPOCH + world.now, writer)
     finally:
@@ -342,18 +342,18 @@ def test_a_history_can_be_written_down_and_read_again() -> None:
 
 def test_totals_are_kept_for_a_commit(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    totals = HistoryTotals.load("abc", folder)
+    totals = HistoryTotals.load("abc", "", folder)
     assert totals.next_seed == 0
     totals.add(1, play(generate(1, 26)))
-    totals.save(folder)
-    again = HistoryTotals.load("abc", folder)
+    totals.save("", folder)
+    again = HistoryTotals.load("abc", "", folder)
     assert again == totals
     assert again.next_seed == 2
     assert again.histories == 1
     assert again.happened["SetSource"] >= SOURCES
-    assert HistoryTotals.load("def", folder).histories == 0
+    assert HistoryTotals.load("def", "", folder).histories == 0
     (folder / "abc.json").write_text("{")
-    assert HistoryTotals.load("abc", folder).histories == 0
+    assert HistoryTotals.load("abc", "", folder).histories == 0
 
 
 def test_a_row_that_never_occurs_is_named() -> None:

@@ -13,8 +13,6 @@ from situate.cluster.controllers.node.nodes import node as node_object
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.vm.world.kubevirt import FAILS_ANNOTATION, STALLS_ANNOTATION, STAYS_ANNOTATION, KubeVirtController
-from situate.testing.vm.world.kubevirt_kinds import kubevirt_definitions
 from situate.testing.vm.world.processes import NAMESPACE, PODS, VmSystemStandIn, VmWorld
 from situate.vm.api.well_known import (
     AUTO_MIGRATION_LABEL,
@@ -27,6 +25,13 @@ from situate.vm.api.well_known import (
 )
 from situate.vm.backends.kubevirt import KubeVirtSystem
 from situate.vm.controller.setup import VmSetup
+from tests.vm.backends.kubevirt_controller import (
+    FAILS_ANNOTATION,
+    STALLS_ANNOTATION,
+    STAYS_ANNOTATION,
+    KubeVirtController,
+)
+from tests.vm.backends.kubevirt_kinds import kubevirt_definitions
 
 INSTANCES = f"/apis/kubevirt.io/v1/namespaces/{NAMESPACE}/virtualmachineinstances"
 MIGRATIONS = f"/apis/kubevirt.io/v1/namespaces/{NAMESPACE}/virtualmachineinstancemigrations"

@@ -21,8 +21,6 @@ from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
 from situate.scheduler.metrics.metrics import SchedulerMetrics
-from situate.testing.vm.world.kubevirt import KubeVirtController, KubeVirtPace
-from situate.testing.vm.world.kubevirt_kinds import kubevirt_definitions
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, DRAIN, MIGRATION_TIMES
 from situate.vm.backends.kubevirt import KubeVirtSystem
 from situate.vm.backends.kubevirt_names import INSTANCES
@@ -30,6 +28,8 @@ from situate.vm.controller.controller import VmController
 from situate.vm.controller.metrics import VmMetrics
 from situate.vm.controller.setup import VmSetup
 from tests.contract.waiting import eventually
+from tests.vm.backends.kubevirt_controller import KubeVirtController, KubeVirtPace
+from tests.vm.backends.kubevirt_kinds import kubevirt_definitions
 
 NAMESPACE = "default"
 

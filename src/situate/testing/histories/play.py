@@ -82,7 +82,7 @@ H = TypeVar("H", bound=AnyHistory)
 class Product(Generic[H]):
     """The functions that define a product's histories.
 
-    They must be module-level functions: worker processes call them.
+    They must be module-level functions or methods of module-level classes: worker processes call them.
     """
 
     module: str
@@ -92,19 +92,17 @@ class Product(Generic[H]):
     read: Callable[[bytes], H]
     """Read the output of `to_json`. Raises `msgspec.MsgspecError` for any other input."""
     play: Callable[[H], HistoryResult]
-    play_seed: Callable[[int], HistoryResult]
     faults: Mapping[str, tuple[str, ...]]
     """Rows of the product's fault table, each with the names that must occur."""
-    totals: type[HistoryTotals] = HistoryTotals
+    prefix: str = ""
+    """Prefix of the file names of its totals and breaches."""
+
+    def play_seed(self, seed: int) -> HistoryResult:
+        return self.play(self.generate(seed))
 
     def shorten(self, history: H, *, most_tries: int = 200) -> H:
         """Return a shorter history that still fails."""
-
-        def of(steps: Sequence[Any]) -> H:
-            return msgspec.structs.replace(history, steps=tuple(steps))  # type: ignore[type-var]  # histories are structs
-
-        steps = shrink(history.steps, lambda steps: self.play(of(steps)).breach is not None, most_tries=most_tries)
-        return of(steps)
+        return shorten_history(history, self.play, most_tries)
 
     def fault_table(self, happened: Mapping[str, int]) -> list[str]:
         """Format how often each row of the fault table occurred, one line per row."""
@@ -120,6 +118,15 @@ class Product(Generic[H]):
     def missing_names(self, happened: Mapping[str, int]) -> list[str]:
         """Return the names in the fault table that never occurred."""
         return [name for names in self.faults.values() for name in names if not happened.get(name)]
+
+
+def shorten_history(history: H, play: Callable[[H], HistoryResult], most_tries: int) -> H:
+    """Return a shorter history that still fails when `play` plays it."""
+
+    def of(steps: Sequence[Any]) -> H:
+        return msgspec.structs.replace(history, steps=tuple(steps))  # type: ignore[type-var]  # histories are structs
+
+    return of(shrink(history.steps, lambda steps: play(of(steps)).breach is not None, most_tries=most_tries))
 
 
 def command_line(product: Product[H]) -> typer.Typer:
@@ -171,7 +178,7 @@ def command_line(product: Product[H]) -> typer.Typer:
 
 
 def _soak(product: Product[H], minutes: float | None, histories: int, from_seed: int | None, jobs: int) -> None:
-    totals = product.totals.load_or_start(from_seed)
+    totals = HistoryTotals.load_or_start(from_seed, product.prefix)
     before, first = totals.histories, totals.next_seed
     beyond = first + max(0, histories - before)
     began = told = time.monotonic()
@@ -188,13 +195,13 @@ def _soak(product: Product[H], minutes: float | None, histories: int, from_seed:
             if now >= told + PROGRESS_S:
                 told = now
                 if from_seed is None:
-                    totals.save()
+                    totals.save(product.prefix)
                 far = progress_line("histories", totals.histories, before, histories, now - began, end - now)
                 typer.echo(f"{far}  no breach")
     finally:
         results.close()
         if from_seed is None:
-            totals.save()
+            totals.save(product.prefix)
     _print_totals(product, totals, histories, before)
 
 
@@ -263,7 +270,7 @@ def _report_result(product: Product[H], name: str, played: HistoryResult, histor
     typer.echo("searching for a shorter history that fails")
     short = product.shorten(history)
     FOLDER.mkdir(exist_ok=True)
-    file = FOLDER / f"{product.totals.PREFIX}seed-{history.seed}.json"
+    file = FOLDER / f"{product.prefix}seed-{history.seed}.json"
     file.write_bytes(short.to_json())
     typer.echo(f"{len(short.steps)} steps: python -m {product.module} replay {file}")
     raise typer.Exit(1)

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -31,10 +31,10 @@ PROGRESS_S = 10.0
 
 
 class SoakTotals(msgspec.Struct, rename="camel"):
-    """Totals of all runs on one commit. Subclasses add their counters."""
+    """Totals of all runs on one commit. Subclasses add their counters.
 
-    PREFIX: ClassVar[str] = ""
-    """Prefix of the file name. It separates the files of different kinds of runs."""
+    The prefix of the file name separates the files of different kinds of runs.
+    """
 
     commit: str
     next_seed: int = 0
@@ -43,35 +43,35 @@ class SoakTotals(msgspec.Struct, rename="camel"):
         """Let the next run begin after this seed."""
         self.next_seed = max(self.next_seed, seed + 1)
 
-    def save(self, folder: Path = FOLDER) -> None:
+    def save(self, prefix: str, folder: Path = FOLDER) -> None:
         """Save atomically. A process that is killed during the write leaves the previous file."""
         folder.mkdir(exist_ok=True)
-        kept = self._file(self.commit, folder)
+        kept = _totals_file(self.commit, prefix, folder)
         partial = kept.with_suffix(".partial")
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1))
         partial.replace(kept)
 
     @classmethod
-    def load(cls, commit: str, folder: Path = FOLDER) -> Self:
+    def load(cls, commit: str, prefix: str, folder: Path = FOLDER) -> Self:
         """Load the totals of earlier runs. Return empty totals if there is no file or it cannot be read."""
         try:
-            return msgspec.json.decode(cls._file(commit, folder).read_bytes(), type=cls)
+            return msgspec.json.decode(_totals_file(commit, prefix, folder).read_bytes(), type=cls)
         except (FileNotFoundError, msgspec.MsgspecError):
             return cls(commit)
 
     @classmethod
-    def load_or_start(cls, from_seed: int | None) -> Self:
+    def load_or_start(cls, from_seed: int | None, prefix: str) -> Self:
         """Return the totals to continue from.
 
         Without `from_seed` they are those of the present commit. With it they start empty at that seed, and the caller
         does not save them.
         """
         commit = current_commit()
-        return cls.load(commit) if from_seed is None else cls(commit, next_seed=from_seed)
+        return cls.load(commit, prefix) if from_seed is None else cls(commit, next_seed=from_seed)
 
-    @classmethod
-    def _file(cls, commit: str, folder: Path) -> Path:
-        return folder / f"{cls.PREFIX}{commit}.json"
+
+def _totals_file(commit: str, prefix: str, folder: Path) -> Path:
+    return folder / f"{prefix}{commit}.json"
 
 
 def progress_line(what: str, done: int, before: int, wanted: int, spent_s: float, left_s: float = math.inf) -> str:

@@ -1,8 +1,27 @@
-"""Steps that histories of every product share: values drawn from a seed, written to a file and read from it."""
+"""Histories as files, and the steps that those of every product share. Both are drawn from a seed."""
 
 from __future__ import annotations
 
+from typing import Generic, Self, TypeVar
+
 import msgspec
+
+Message_co = TypeVar("Message_co", bound=str, covariant=True)
+"""The kinds of messages at which a history acts, as a `Literal` of the product."""
+
+
+class StoredHistory(msgspec.Struct, frozen=True, rename="camel"):
+    """A history as a file. Each product adds its settings and steps."""
+
+    seed: int
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
+        return msgspec.json.decode(data, type=cls)
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
@@ -13,6 +32,17 @@ class Step(msgspec.Struct, frozen=True, tag_field="step", rename="camel"):
 
 class KillLeader(Step, frozen=True, tag=True):
     """Kill the leader (SIGKILL). A new process replaces it later."""
+
+
+class KillLeaderAt(Step, Generic[Message_co], frozen=True, tag=True):
+    """Kill the leader (SIGKILL) at its next message of a kind, if it sends one soon.
+
+    The leader dies before the message leaves, so that its decision is lost. Or the server carries the message out, and
+    the leader dies before the answer arrives.
+    """
+
+    message: Message_co
+    answered: bool
 
 
 class KillStandby(Step, frozen=True, tag=True):
@@ -28,8 +58,25 @@ class PauseLeader(Step, frozen=True, tag=True):
     seconds: float
 
 
+class PauseLeaderAt(Step, Generic[Message_co], frozen=True, tag=True):
+    """Pause the leader for `seconds` (SIGSTOP) around its next message of a kind, like `KillLeaderAt`.
+
+    It resumes as a stale leader if that is longer than its Lease.
+    """
+
+    message: Message_co
+    answered: bool
+    seconds: float
+
+
 class StopLeader(Step, frozen=True, tag=True):
     """End the leader in order (SIGTERM), with a hand-over of the Lease."""
+
+
+class Storm(Step, frozen=True, tag=True):
+    """Start one kind of network fault between our processes and the API server, until the next calm."""
+
+    kind: str
 
 
 class Calm(Step, frozen=True, tag=True):
@@ -50,3 +97,29 @@ class ServerDown(Step, frozen=True, tag=True):
 
 class Pass(Step, frozen=True, tag=True):
     """Let time pass."""
+
+
+class CordonNode(Step, frozen=True, tag=True):
+    """Make a node unschedulable."""
+
+    node: int
+
+
+class RestoreNodes(Step, frozen=True, tag=True):
+    """Make every node whole, healthy and schedulable again."""
+
+
+ProcessStep = (
+    KillLeader
+    | KillLeaderAt[str]
+    | KillStandby
+    | PauseLeader
+    | PauseLeaderAt[str]
+    | StopLeader
+    | Storm
+    | Calm
+    | CutWatches
+    | ServerDown
+    | Pass
+)
+"""Steps that `process_faults` performs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from situate.testing.histories.play import command_line
-from situate.testing.scheduler.soak import PRODUCT
+from situate.testing.scheduler.run import PRODUCT
 
 app = command_line(PRODUCT)
 

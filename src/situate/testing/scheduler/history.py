@@ -5,9 +5,22 @@ from __future__ import annotations
 from random import Random
 from typing import Literal, TypeAlias
 
-import msgspec
-
-from situate.testing.histories.steps import Calm, CutWatches, KillLeader, ServerDown, Step, StopLeader
+from situate.testing.histories.process_faults import COMMON_STORMS
+from situate.testing.histories.steps import (
+    Calm,
+    CordonNode,
+    CutWatches,
+    KillLeader,
+    KillLeaderAt,
+    PauseLeaderAt,
+    RestoreNodes,
+    ServerDown,
+    Step,
+    StopLeader,
+    StoredHistory,
+    Storm,
+)
+from situate.testing.virtual_time.network import NetworkFaults
 
 NODES = 10
 NODE_CPU_MILLI = 4000
@@ -43,41 +56,10 @@ class BindElsewhere(Step, frozen=True, tag=True):
     number: int
 
 
-class KillLeaderAt(Step, frozen=True, tag=True):
-    """Kill the leader (SIGKILL) at its next write of a kind: before it leaves, or before its answer arrives."""
-
-    message: Message
-    answered: bool
-
-
-class PauseLeaderAt(Step, frozen=True, tag=True):
-    """Pause the leader (SIGSTOP) for `seconds` at its next write of a kind."""
-
-    message: Message
-    answered: bool
-    seconds: float
-
-
 class RemoveNode(Step, frozen=True, tag=True):
     """Delete the node, even if a binding to it is about to be written."""
 
     node: int
-
-
-class RestoreNodes(Step, frozen=True, tag=True):
-    """Recreate missing nodes and make all nodes schedulable."""
-
-
-class CordonNode(Step, frozen=True, tag=True):
-    """Make the node unschedulable."""
-
-    node: int
-
-
-class Storm(Step, frozen=True, tag=True):
-    """Start one kind of network fault, until the next `Calm`."""
-
-    kind: str
 
 
 AnyStep: TypeAlias = (
@@ -86,8 +68,8 @@ AnyStep: TypeAlias = (
     | LabelPods
     | BindElsewhere
     | KillLeader
-    | KillLeaderAt
-    | PauseLeaderAt
+    | KillLeaderAt[Message]
+    | PauseLeaderAt[Message]
     | StopLeader
     | RemoveNode
     | RestoreNodes
@@ -99,23 +81,18 @@ AnyStep: TypeAlias = (
 )
 
 
-class SchedulerHistory(msgspec.Struct, frozen=True, rename="camel"):
+class SchedulerHistory(StoredHistory, frozen=True):
     """A history that can be replayed."""
 
-    seed: int
     steps: tuple[AnyStep, ...]
-
-    def to_json(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1)
-
-    @classmethod
-    def from_json(cls, data: bytes) -> SchedulerHistory:
-        """Raise `msgspec.ValidationError` for anything that `to_json` did not write."""
-        return msgspec.json.decode(data, type=cls)
 
 
 _MESSAGES: tuple[Message, ...] = ("binding", "binding", "status", "delete")
-STORMS = ("request lost", "answer lost", "refused", "conflict", "late events", "blind")
+STORMS = {
+    **COMMON_STORMS,
+    "late events": NetworkFaults(event_delay_s=20.0),
+    "blind": NetworkFaults(lose_answer=0.3, event_delay_s=20.0),
+}
 
 
 def generate(seed: int, steps: int = 60) -> SchedulerHistory:
@@ -162,7 +139,7 @@ def _draw_fault(rng: Random) -> AnyStep:
         case 8:
             return CordonNode(wait, node)
         case 9 | 10:
-            return Storm(max(wait, 1.0), rng.choice(STORMS))
+            return Storm(max(wait, 1.0), rng.choice([*STORMS]))
         case 11:
             return rng.choice((CutWatches(wait, answered), BindElsewhere(wait, rng.randrange(PODS))))
         case _:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,50 +12,31 @@ from situate.cluster.storage.watch import Watch
 from situate.framework.pod.resources import amount
 from situate.objects.messages import Request, Response
 from situate.objects.values.quantity import parse_quantity
-from situate.testing.scheduler.world import FOREIGN_NODE, LEASE, NAMESPACE, SchedulerWorld
-from situate.testing.virtual_time.processes import ProcessState
+from situate.testing.histories.watchdog import HistoryBreach, Watchdog, check_processes, check_reflectors
+from situate.testing.scheduler.world import FOREIGN_NODE, LEASE, SchedulerWorld
 
 Obj = Mapping[str, Any]
 
 
-class SchedulerBreach(AssertionError):
-    """An invariant does not hold. The message names the invariant and the object."""
-
-
-class SchedulerWatchdog:
+class SchedulerWatchdog(Watchdog):
     """Checks every write after the server has carried it out."""
 
     def __init__(self, world: SchedulerWorld) -> None:
+        super().__init__()
         self._world = world
         self._bound: dict[str, str] = {}
         """By Pod UID: the node of each accepted binding."""
-        self.happened: Counter[str] = Counter()
-        self.writes = 0
-        self._digest = hashlib.sha256()
-        self._breach: SchedulerBreach | None = None
         world.request_listeners.append(self._on_request)
 
     def check(self) -> None:
         """Raise the first breach found at a write, then check the processes."""
-        if self._breach is not None:
-            raise self._breach
-        for process in self._world.world.processes:
-            failure = process.failure() if process.state is ProcessState.ENDED else None
-            if failure is not None:
-                raise SchedulerBreach(f"process {process.name} ended with {failure!r}") from failure
-            if process.complaints:
-                raise SchedulerBreach(f"process {process.name} logged an asyncio error: {process.complaints[0]}")
+        self.raise_first_breach()
+        check_processes(self._world.world.processes)
         for member in self._world.members:
-            for reflector in member.controller.reflectors():
-                if reflector.store.handler_failures:
-                    raise SchedulerBreach(f"a handler of {reflector.name} failed in {member.identity}")
+            check_reflectors(member.identity, member.controller.reflectors())
             engine = member.controller.engine
             if engine is not None and member.leads:
                 self._check_cached_pods(member.identity, engine.cache.pod)
-
-    def digest(self) -> str:
-        """Return a digest of every write. Equal histories have equal digests."""
-        return self._digest.hexdigest()
 
     def _on_request(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
         if not isinstance(answer, Response) or "/leases" in request.path:
@@ -65,17 +44,17 @@ class SchedulerWatchdog:
         self.writes += 1
         self._digest.update(f"{request.method} {request.path} {answer.status}".encode() + request.body)
         if answer.status >= 300:
-            self.happened[f"{_request_kind(request)} answered {answer.status}"] += 1
+            self._world.happened[f"{_request_kind(request)} answered {answer.status}"] += 1
             return
-        self.happened[_request_kind(request)] += 1
+        self._world.happened[_request_kind(request)] += 1
         try:
             self._check_writer_leads(request, identity)
             if request.path.endswith("/binding"):
                 self._check_binding(request)
             elif request.method == "DELETE":
                 self._check_victim(request)
-        except SchedulerBreach as breach:
-            self._breach = self._breach or breach
+        except HistoryBreach as breach:
+            self.record_breach(str(breach))
 
     def _check_writer_leads(self, request: Request, identity: Identity) -> None:
         if self._world.setup.election is None:
@@ -85,17 +64,17 @@ class SchedulerWatchdog:
         ]
         holder = leases[0]["spec"].get("holderIdentity") if leases else None
         if holder != identity.user:
-            raise SchedulerBreach(f"{identity.user} wrote {request.path} while {holder} held the Lease")
+            raise HistoryBreach(f"{identity.user} wrote {request.path} while {holder} held the Lease")
 
     def _check_binding(self, request: Request) -> None:
         body = msgspec.json.decode(request.body)
         uid, node = body["metadata"]["uid"], body["target"]["name"]
         before = self._bound.setdefault(uid, node)
         if before != node:
-            raise SchedulerBreach(f"{request.path}: bound to {node} after {before}")
+            raise HistoryBreach(f"{request.path}: bound to {node} after {before}")
         over = overfull_node(self._world)
         if over:
-            raise SchedulerBreach(f"{request.path} to {node}: {over}")
+            raise HistoryBreach(f"{request.path} to {node}: {over}")
 
     def _check_victim(self, request: Request) -> None:
         name = request.path.rpartition("/")[2]
@@ -105,17 +84,17 @@ class SchedulerWatchdog:
             return
         conditions = {each["type"]: each for each in victim["status"].get("conditions", ())}
         if conditions.get("DisruptionTarget", {}).get("reason") != "PreemptionByScheduler":
-            raise SchedulerBreach(f"victim {name} was deleted without the condition of a preemption")
+            raise HistoryBreach(f"victim {name} was deleted without the condition of a preemption")
         waiting = [each for each in pods.values() if not each["spec"].get("nodeName")]
         if not any(_priority(each) > _priority(victim) for each in waiting):
-            self.happened["victim without its preemptor"] += 1
+            self._world.happened["victim without its preemptor"] += 1
 
     def _check_cached_pods(self, identity: str, cached: Any) -> None:
         """Check that a leader counts every Pod on the node that the server has, if it knows of a node."""
         for pod in self._world.pods():
             node, known = pod["spec"].get("nodeName"), cached(pod["metadata"]["uid"])
             if node and known is not None and known.node != node and not known.assumed:
-                raise SchedulerBreach(f"{identity} counts {pod['metadata']['name']} on {known.node}; it is on {node}")
+                raise HistoryBreach(f"{identity} counts {pod['metadata']['name']} on {known.node}; it is on {node}")
 
 
 def overfull_node(world: SchedulerWorld) -> str | None:
@@ -190,6 +169,3 @@ def _request_kind(request: Request) -> str:
     if last in ("binding", "status"):
         return f"{last} written"
     return "victim deleted" if request.method == "DELETE" else f"{request.method} {last}"
-
-
-__all__ = ["NAMESPACE", "SchedulerBreach", "SchedulerWatchdog", "cpu_milli", "overfull_node", "unsettled_pod"]

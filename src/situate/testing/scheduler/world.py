@@ -5,15 +5,13 @@ The processes run the shipped controller, client, reflectors and election. Only 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.controllers import KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
-from situate.cluster.storage.stored_object import StoredObject
 from situate.framework.plugin_api.actions import BindByExtender
 from situate.framework.plugin_api.configuration import EnabledPlugin
 from situate.framework.preemption.extenders import ExtenderReply
@@ -29,7 +27,7 @@ from situate.scheduler.controller.action_writer import ExtenderClient
 from situate.scheduler.controller.controller import SchedulerController
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.testing.scheduler.history import NODE_CPU_MILLI, NODE_PODS, NODES, PRIORITIES, PROCESSES
-from situate.testing.virtual_time.world import ClusterWorld, Member
+from situate.testing.virtual_time.world import ClusterWorld
 
 NAMESPACE = "work"
 LEASE = "scheduler"
@@ -50,10 +48,6 @@ _IDLE = frozenset(
     }
 )
 """Controllers of the cluster that have no work in a history."""
-
-
-SchedulerMember: TypeAlias = Member[SchedulerController]
-"""One process of the scheduler."""
 
 
 class NoExtenders:
@@ -101,8 +95,6 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
         """Object, reason and message of the recorded Events."""
         self.registry = CollectorRegistry()
         """Metrics of the process that started last."""
-        self._decoded: dict[str, tuple[StoredObject, dict[str, Any]]] = {}
-        """By UID: the stored object at its last decoding, and its content."""
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         for value in PRIORITIES:
             made = {"metadata": {"name": f"worth-{value}"}, "value": value}
@@ -116,13 +108,7 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
 
     def objects(self, table: str) -> list[dict[str, Any]]:
         """Return all objects of a table, as the server holds them. The caller must not change them."""
-        return [self._decode_object(each) for each in self.cluster.api.store.table(table).objects.values()]
-
-    def _decode_object(self, stored: StoredObject) -> dict[str, Any]:
-        known = self._decoded.get(stored.uid)
-        if known is None or known[0] is not stored:
-            known = self._decoded[stored.uid] = (stored, stored.object())
-        return known[1]
+        return [self.decode_object(each) for each in self.cluster.api.store.table(table).objects.values()]
 
     def pods(self) -> list[dict[str, Any]]:
         return self.objects("pods")
@@ -134,15 +120,11 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
     def start_member(self) -> None:
         """Start a process of the scheduler."""
         identity, wire = self.new_identity("scheduler")
-        made: list[SchedulerController] = []
         self.registry = CollectorRegistry()
-
-        def main() -> Coroutine[Any, Any, None]:
-            return _run(made)
-
-        process = self.world.start(identity, main)
-        made.append(
-            SchedulerController(
+        self.add_member(
+            identity,
+            wire,
+            lambda _: SchedulerController(
                 self.setup,
                 Client(wire),
                 Candidacy(NAMESPACE, identity, TIMES),
@@ -152,9 +134,8 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
                 rng=Random(f"{identity} {self.rng.random()}"),
                 extending=self._extender_client,
                 stopwatch=lambda: self.now,
-            )
+            ),
         )
-        self.members.append(Member(identity, process, wire, made[0]))
 
     def _record(
         self,
@@ -172,7 +153,3 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
         assert related is None or related.name
         self.events[reason] += 1
         self.notes.append((regarding.name, reason, message))
-
-
-async def _run(made: list[SchedulerController]) -> None:
-    await made[0].run()

@@ -5,23 +5,40 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
+from situate.testing.histories.process_faults import COMMON_STORMS
 from situate.testing.histories.steps import (
     Calm,
     CutWatches,
     KillLeader,
+    KillLeaderAt,
     KillStandby,
     Pass,
     PauseLeader,
+    PauseLeaderAt,
+    RestoreNodes,
     ServerDown,
     StopLeader,
+    Storm,
 )
 from situate.testing.spot import steps
 from situate.testing.spot.history import SpotHistory, SpotHistorySettings
 from situate.testing.spot.steps import AnyStep
 from situate.testing.spot.world.initial_objects import ON_DEMAND_NODES, POLICIES, SPOT_NODES, UNREADABLE_POLICIES
+from situate.testing.spot.world.webhooks import ReviewFaults
+from situate.testing.virtual_time.network import NetworkFaults
 
-STORMS: Final = ("request lost", "answer lost", "refused", "conflict", "late events", "blind")
-TROUBLES: Final = ("lost", "answer lost", "repeated", "reordered", "all")
+STORMS: Final = {
+    **COMMON_STORMS,
+    "late events": NetworkFaults(event_delay_s=1.0, event_jitter_s=1.0),
+    "blind": NetworkFaults(lose_answer=0.3, event_delay_s=2.0),
+}
+REVIEW_FAULTS: Final = {
+    "lost": ReviewFaults(lose_question=0.3),
+    "answer lost": ReviewFaults(lose_answer=0.3),
+    "repeated": ReviewFaults(repeat=0.5),
+    "reordered": ReviewFaults(latency_s=(0.001, 0.8)),
+    "all": ReviewFaults((0.001, 0.5), 0.1, 0.1, 0.3),
+}
 _STRICT: Final[tuple[Any, ...]] = ("", "", "", "webhook", "", "", "policy", "")
 _MESSAGES: Final[tuple[Any, ...]] = ("review", "review", "eviction", "release", "delete", "mark")
 _BY: Final[tuple[Any, ...]] = ("taint", "taint", "short taint", "condition", "past condition")
@@ -83,9 +100,9 @@ def _draw_fault(rng: Random, workloads: int) -> AnyStep:
         case 0:
             return KillLeader(wait)
         case 1 | 2 | 3:
-            return steps.KillLeaderAt(wait, rng.choice(_MESSAGES), answered=half)
+            return KillLeaderAt(wait, rng.choice(_MESSAGES), answered=half)
         case 4:
-            return steps.PauseLeaderAt(wait, rng.choice(_MESSAGES), half, rng.choice((2.0, 12.0, 40.0)))
+            return PauseLeaderAt(wait, rng.choice(_MESSAGES), half, rng.choice((2.0, 12.0, 40.0)))
         case 5:
             return PauseLeader(wait, rng.choice((2.0, 12.0, 40.0)))
         case 6:
@@ -107,7 +124,7 @@ def _draw_fault(rng: Random, workloads: int) -> AnyStep:
         case 16:
             return steps.Fill(wait, rng.choice(("on-demand", "on-demand", "spot", "both")))
         case 17 | 18 | 19:
-            return steps.RestoreNodes(wait)
+            return RestoreNodes(wait)
         case 20:
             return rng.choice(
                 (steps.UnreadyPod(wait, pod, on=True), steps.UnreadyPod(wait, pod, on=False), steps.StickPod(wait, pod))
@@ -119,9 +136,9 @@ def _draw_fault(rng: Random, workloads: int) -> AnyStep:
         case 23:
             return steps.Meddle(wait, rng.choice(("affinity", "slow", "")))
         case 24:
-            return steps.Storm(wait, rng.choice(STORMS))
+            return Storm(wait, rng.choice([*STORMS]))
         case 25:
-            return steps.LoseReviews(wait, rng.choice(TROUBLES))
+            return steps.LoseReviews(wait, rng.choice([*REVIEW_FAULTS]))
         case 26:
             return Calm(wait)
         case 27:

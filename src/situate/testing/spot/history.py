@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from situate.testing.histories.steps import StoredHistory
 from situate.testing.spot.steps import AnyStep
 from situate.testing.spot.world.initial_objects import FURTHER_WORKLOADS, WORKLOADS, WorkloadPlan
 
@@ -48,17 +49,8 @@ class SpotHistorySettings(msgspec.Struct, frozen=True, rename="camel"):
         return [name for name, is_so in found.items() if is_so]
 
 
-class SpotHistory(msgspec.Struct, frozen=True, rename="camel"):
+class SpotHistory(StoredHistory, frozen=True):
     """A history that can be replayed."""
 
-    seed: int
     settings: SpotHistorySettings
     steps: tuple[AnyStep, ...]
-
-    def to_json(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1)
-
-    @classmethod
-    def from_json(cls, data: bytes) -> SpotHistory:
-        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
-        return msgspec.json.decode(data, type=cls)

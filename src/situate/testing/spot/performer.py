@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from situate.spot.model.pods_nodes_workloads import ALLOW_RESTART, LEADER, MIX, ON_DEMAND
+from situate.testing.histories.steps import RestoreNodes
 from situate.testing.spot import steps
 from situate.testing.spot.invariants.object_rows import OwnerRow
 from situate.testing.spot.invariants.rules import SpotWatchdog
@@ -26,13 +26,13 @@ _BUDGETS: Final = f"/apis/policy/v1/namespaces/{SHOP}/poddisruptionbudgets"
 class SpotPerformer:
     """Performs steps. A step that is impossible now does nothing."""
 
-    def __init__(self, world: SpotWorld, watchdog: SpotWatchdog, happened: Counter[str]) -> None:
-        self.clouds = Clouds(world, watchdog, happened)
-        self._disturbances = SpotDisturbances(world, watchdog, happened)
+    def __init__(self, world: SpotWorld, watchdog: SpotWatchdog) -> None:
+        self.clouds = Clouds(world, watchdog)
+        self._disturbances = SpotDisturbances(world, watchdog)
         self._world = world
         self._watchdog = watchdog
         self._recorder = watchdog.recorder
-        self._happened = happened
+        self._happened = world.happened
         self._versions: dict[str, int] = {}
         self._plans: Sequence[WorkloadPlan] = WORKLOADS
 
@@ -52,6 +52,7 @@ class SpotPerformer:
 
     def perform(self, step: AnyStep) -> None:
         world = self._world
+        self._happened[type(step).__name__] += 1
         match step:
             case steps.Scale(workload=number, replicas=replicas):
                 self._patch_workload(number, {"spec": {"replicas": min(replicas, _max_replicas(self._plans[number]))}})
@@ -98,7 +99,7 @@ class SpotPerformer:
                 for name, node in self.clouds.running_nodes().items():
                     if capacity in ("both", node):
                         self.clouds.taint(name, FULL)
-            case steps.RestoreNodes():
+            case RestoreNodes():
                 self.clouds.restore()
             case _:
                 self._disturbances.perform(step)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from situate.testing.histories.steps import (
     Calm,
     CutWatches,
     KillLeader,
+    KillLeaderAt,
     KillStandby,
     Pass,
     PauseLeader,
+    PauseLeaderAt,
+    RestoreNodes,
     ServerDown,
     Step,
     StopLeader,
+    Storm,
 )
+
+Message: TypeAlias = Literal["review", "eviction", "release", "delete", "mark"]
+"""Kinds of messages at which the leader dies or pauses. A review is answered, and no watch shows its pod yet."""
 
 
 class Scale(Step, frozen=True, tag=True):
@@ -152,32 +159,6 @@ class Fill(Step, frozen=True, tag=True):
     capacity: Literal["on-demand", "spot", "both"]
 
 
-class RestoreNodes(Step, frozen=True, tag=True):
-    """Withdraw notices, and restore labels and capacity of all nodes."""
-
-
-class KillLeaderAt(Step, frozen=True, tag=True):
-    """Kill the leader (SIGKILL) at its next message of a kind, if it sends one within half a minute.
-
-    It dies before the message leaves or after it is carried out. A review is then answered, and the watch does not show
-    the pod yet.
-    """
-
-    message: Literal["review", "eviction", "release", "delete", "mark"]
-    answered: bool
-
-
-class PauseLeaderAt(Step, frozen=True, tag=True):
-    """Pause the leader (SIGSTOP) around its next message of a kind.
-
-    A review is then answered, and the watch does not show its pod yet.
-    """
-
-    message: Literal["review", "eviction", "release", "delete", "mark"]
-    answered: bool
-    seconds: float
-
-
 class BothDown(Step, frozen=True, tag=True):
     """Let no process of ours answer for `seconds`."""
 
@@ -220,12 +201,6 @@ class ReadOnly(Step, frozen=True, tag=True):
 
 class Ungate(Step, frozen=True, tag=True):
     """Release all pods from our gate by hand, as `situate spot ungate` does (P9)."""
-
-
-class Storm(Step, frozen=True, tag=True):
-    """Start one kind of network fault between spot and the API server, until the next calm."""
-
-    kind: str
 
 
 class LoseReviews(Step, frozen=True, tag=True):
@@ -272,10 +247,10 @@ WorldStep = (
 """Steps of users and clouds."""
 ProcessStep = (
     KillLeader
-    | KillLeaderAt
+    | KillLeaderAt[Message]
     | KillStandby
     | PauseLeader
-    | PauseLeaderAt
+    | PauseLeaderAt[Message]
     | StopLeader
     | BothDown
     | RefuseCreations

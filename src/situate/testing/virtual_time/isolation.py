@@ -30,6 +30,13 @@ def disable_collector() -> Iterator[None]:
 
 
 @contextmanager
+def isolate_history() -> Iterator[None]:
+    """Disable the garbage collector and suppress logs during a history. Also a decorator."""
+    with disable_collector(), suppress_logs():
+        yield
+
+
+@contextmanager
 def suppress_logs() -> Iterator[None]:
     """Suppress logs. Controllers under faults log many expected errors."""
     before = structlog.get_config()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -20,6 +20,7 @@ from situate.cluster.apiserver.controller_writes import DeferWrite
 from situate.cluster.controllers import ControllerFactory, MachinerySettings
 from situate.cluster.storage.effects import ADMIN, Identity
 from situate.cluster.storage.names import NameGenerator
+from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.storage.watch import Watch
 from situate.kube.election.election import Elector
 from situate.objects.messages import Request, Response
@@ -43,6 +44,8 @@ class Controller(Protocol):
     def elector(self) -> Elector | None: ...
 
     def stop(self) -> None: ...
+
+    async def run(self) -> None: ...
 
 
 C = TypeVar("C", bound=Controller)
@@ -88,14 +91,29 @@ class ClusterWorld(ABC, Generic[C]):
         self.members: list[Member[C]] = []
         self.events: Counter[str] = Counter()
         """How often each reason occurred among the recorded Events."""
+        self.happened: Counter[str] = Counter()
+        """How often each fault took effect and each kind of action occurred, for histories that count them."""
         self.request_listeners: list[Callable[[Request, Response | Watch, Identity], None]] = []
         """Listeners called with every write of a process that the server carried out, and with its answer."""
         self._planned: ScheduledCall | None = None
         self._names = 0
+        self._decoded: dict[str, tuple[StoredObject, dict[str, Any]]] = {}
+        """By UID: the stored object at its last decoding, and its content."""
 
     @abstractmethod
     def start_member(self) -> None:
-        """Start a process and add it to `members`."""
+        """Start a process, with `add_member`."""
+
+    def add_member(self, identity: str, wire: Wire, build: Callable[[Process], C]) -> None:
+        """Start a process that runs the controller of `build`, and add it to `members`."""
+        made: list[C] = []
+
+        async def main() -> None:
+            await made[0].run()
+
+        process = self.world.start(identity, main)
+        made.append(build(process))
+        self.members.append(Member(identity, process, wire, made[0]))
 
     def new_identity(self, product: str) -> tuple[str, Wire]:
         """Return a name that no process has had, and its connection to the server."""
@@ -128,6 +146,20 @@ class ClusterWorld(ABC, Generic[C]):
         self.plan_step()
         content: dict[str, Any] = msgspec.json.decode(response.body)
         return content
+
+    def create_object(self, collection: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object of the history. Raises `AssertionError` if the server refuses it."""
+        answer = self.call("POST", collection, content)
+        if answer["kind"] == "Status":
+            raise AssertionError(f"{collection} refuses an object of the history: {answer['message']}")
+        return answer
+
+    def decode_object(self, stored: StoredObject) -> dict[str, Any]:
+        """Return the content of a stored object. The caller must not change it: all callers share one copy."""
+        known = self._decoded.get(stored.uid)
+        if known is None or known[0] is not stored:
+            known = self._decoded[stored.uid] = (stored, stored.object())
+        return known[1]
 
     def let_pass(self, seconds: float, *, stop: Callable[[], bool] = lambda: False) -> bool:
         return self.world.run_until(self.now + seconds, stop=stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from situate.testing.histories.play import command_line
-from situate.testing.vm.product import PRODUCT
+from situate.testing.vm.run import PRODUCT
 
 app = command_line(PRODUCT)
 

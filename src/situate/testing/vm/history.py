@@ -15,7 +15,19 @@ from typing import Any, Final
 
 import msgspec
 
-from situate.testing.histories.steps import Calm, CutWatches, KillLeader, Pass, StopLeader
+from situate.testing.histories.process_faults import COMMON_STORMS
+from situate.testing.histories.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillLeaderAt,
+    Pass,
+    PauseLeaderAt,
+    StopLeader,
+    StoredHistory,
+    Storm,
+)
+from situate.testing.virtual_time.network import NO_FAULTS, NetworkFaults
 from situate.testing.vm import steps
 from situate.testing.vm.steps import AnyStep
 
@@ -30,16 +42,14 @@ _MESSAGES: Final[tuple[Any, ...]] = (
     "binding",
     "any",
 )
-_STORMS: Final[tuple[Any, ...]] = (
-    "request lost",
-    "answer lost",
-    "refused",
-    "conflict",
-    "busy",
-    "invalid",
-    "late events",
-    "late writes",
-)
+STORMS: Final = {
+    **COMMON_STORMS,
+    "busy": NO_FAULTS,
+    "invalid": NO_FAULTS,
+    "late events": NetworkFaults(event_delay_s=0.5, event_jitter_s=4.5, repeat_event=0.2),
+    "late writes": NetworkFaults(late_write_s=3.0, event_delay_s=0.5),
+}
+"""In a storm of busy or invalid answers, the server refuses writes and the network is well."""
 _REQUEST_MISTAKES: Final[tuple[Any, ...]] = (
     "repeat",
     "reorder",
@@ -55,13 +65,13 @@ _BEHAVIOURS: Final[tuple[Any, ...]] = ("refuse", "stall", "slow", "fail", "well"
 
 _LEADER_TRAPS: Final[tuple[AnyStep, ...]] = (
     *(
-        steps.KillLeaderAt(0.0, message, answered)
+        KillLeaderAt(0.0, message, answered)
         for message in ("migration", "hand-over", "approval", "cancel", "binding")
         for answered in (False, True)
     ),
-    *(steps.PauseLeaderAt(0.0, message, True, 40.0) for message in ("hand-over", "migration", "approval")),
+    *(PauseLeaderAt(0.0, message, True, 40.0) for message in ("hand-over", "migration", "approval")),
     *(steps.Hypervise(0.0, how) for how in ("refuse", "stall", "slow", "fail")),
-    *(steps.Storm(0.0, kind) for kind in _STORMS),
+    *(Storm(0.0, kind) for kind in STORMS),
     steps.EvictMachine(2.0, 0),
 )
 """Themes that a history sets up at its beginning."""
@@ -94,11 +104,7 @@ _STEPS_AMID_MIGRATION: Final[tuple[AnyStep, ...]] = (
 THEMES: Final = (*_LEADER_TRAPS, *_STEPS_AMID_MIGRATION)
 _THEME_TURNS: Final = (
     *THEMES,
-    *(
-        each
-        for each in _LEADER_TRAPS
-        if isinstance(each, steps.KillLeaderAt) and each.message in ("migration", "hand-over")
-    ),
+    *(each for each in _LEADER_TRAPS if isinstance(each, KillLeaderAt) and each.message in ("migration", "hand-over")),
     *(each for each in _STEPS_AMID_MIGRATION if isinstance(each, _MIGRATION_STEPS)),
 )
 """Themes of the first seeds of each block, in order."""
@@ -138,20 +144,11 @@ class VmHistorySettings(msgspec.Struct, frozen=True, rename="camel"):
     """Whether cool-downs and time limits of migrations are short. If not, they are the defaults."""
 
 
-class VmHistory(msgspec.Struct, frozen=True, rename="camel"):
+class VmHistory(StoredHistory, frozen=True):
     """A history that can be replayed."""
 
-    seed: int
     settings: VmHistorySettings
     steps: tuple[AnyStep, ...]
-
-    def to_json(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1)
-
-    @classmethod
-    def from_json(cls, data: bytes) -> VmHistory:
-        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
-        return msgspec.json.decode(data, type=cls)
 
 
 def generate(seed: int, length: int = 8) -> VmHistory:
@@ -242,13 +239,13 @@ def _draw_fault(rng: Random) -> AnyStep:
         case 0:
             return KillLeader(wait)
         case 1 | 2 | 3 | 4:
-            return steps.KillLeaderAt(wait, rng.choice(_MESSAGES), half)
+            return KillLeaderAt(wait, rng.choice(_MESSAGES), half)
         case 5 | 6:
-            return steps.PauseLeaderAt(wait, rng.choice(_MESSAGES), half, rng.choice(_PAUSES))
+            return PauseLeaderAt(wait, rng.choice(_MESSAGES), half, rng.choice(_PAUSES))
         case 7:
             return StopLeader(wait)
         case 8 | 9 | 10:
-            return steps.Storm(wait, rng.choice(_STORMS))
+            return Storm(wait, rng.choice([*STORMS]))
         case 11 | 12:
             return Calm(wait)
         case 13 | 14:

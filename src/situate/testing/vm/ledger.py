@@ -7,12 +7,10 @@ An interleaving is fifty times as fast as a history of the processes. So 10^5 of
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar, Final
+from typing import Final
 
-import msgspec
-
-from situate.testing.histories import play as playing
 from situate.testing.histories.play import HistoryResult, Product, command_line
+from situate.testing.histories.steps import StoredHistory
 from situate.testing.virtual_time.isolation import disable_collector
 from situate.testing.vm.interleavings.events import InterleavingStep, draw_step
 from situate.testing.vm.interleavings.interleaving import Interleaving
@@ -56,23 +54,10 @@ FAULTS: Final[dict[str, tuple[str, ...]]] = {
 """Faults that can affect a ledger. The histories of the processes play the others."""
 
 
-class VmLedgerHistory(msgspec.Struct, frozen=True):
+class VmLedgerHistory(StoredHistory, frozen=True):
     """A history that can be replayed."""
 
-    seed: int
     steps: tuple[InterleavingStep, ...]
-
-    def to_json(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1)
-
-    @classmethod
-    def from_json(cls, data: bytes) -> VmLedgerHistory:
-        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
-        return msgspec.json.decode(data, type=cls)
-
-
-class VmLedgerTotals(playing.HistoryTotals):
-    PREFIX: ClassVar[str] = "vm-ledger-"
 
 
 def generate(seed: int, length: int = LENGTH) -> VmLedgerHistory:
@@ -84,7 +69,7 @@ def generate(seed: int, length: int = LENGTH) -> VmLedgerHistory:
 def play(history: VmLedgerHistory) -> HistoryResult:
     """Play a history. Equal histories run equally."""
     interleaving, played = Interleaving(history.seed), HistoryResult()
-    course = interleaving.ledger_run
+    course = interleaving.run
     with disable_collector():
         try:
             interleaving.play(history.steps)
@@ -98,13 +83,7 @@ def play(history: VmLedgerHistory) -> HistoryResult:
     return played
 
 
-def play_seed(seed: int) -> HistoryResult:
-    return play(generate(seed))
-
-
-PRODUCT = Product(
-    "situate.testing.vm.ledger", generate, VmLedgerHistory.from_json, play, play_seed, FAULTS, VmLedgerTotals
-)
+PRODUCT: Final = Product("situate.testing.vm.ledger", generate, VmLedgerHistory.from_json, play, FAULTS, "vm-ledger-")
 app = command_line(PRODUCT)
 
 if __name__ == "__main__":

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from asyncio import Task
-from collections import Counter
 from functools import partial
 from typing import Any, Final, assert_never
 
 from situate.runtime.serving.webhook_server import Reply
 from situate.testing.builders.objects import pod as pod_object
-from situate.testing.histories.steps import Pass
-from situate.testing.virtual_time.network import NO_FAULTS
 from situate.testing.vm import steps
 from situate.testing.vm.history import MachinePlan, VmHistorySettings
 from situate.testing.vm.invariants.objects import Obj, divide_by_overcommit, name_of, owner_of, phase_of
@@ -39,19 +36,17 @@ _BEHAVIOURS: Final = {
 class VmPerformer:
     """Performs the steps of one history."""
 
-    def __init__(
-        self, place: VmHistoryWorld, watchdog: VmWatchdog, settings: VmHistorySettings, happened: Counter[str]
-    ) -> None:
+    def __init__(self, place: VmHistoryWorld, watchdog: VmWatchdog, settings: VmHistorySettings) -> None:
         self._history_world = place
         self._watchdog = watchdog
         self._agents = watchdog.agents
-        self._happened = happened
-        self._cluster_objects = NodesAndPods(place, watchdog, settings, happened)
+        self._happened = place.happened
+        self._cluster_objects = NodesAndPods(place, watchdog, settings)
         self._plans = dict(enumerate(settings.machines))
         self._priorities: set[int] = set()
         self._behaviour = "well"
         self._agents.lost_answer_share = 0.05
-        self._disturbances = VmDisturbances(place, happened)
+        self._disturbances = VmDisturbances(place)
 
     def begin(self) -> None:
         for plan in self._plans.values():
@@ -73,13 +68,8 @@ class VmPerformer:
 
     def heal(self) -> None:
         """End every fault: processes run, messages arrive, nodes are whole, and hypervisors behave well."""
-        place = self._history_world
-        place.network.faults, place.refusing_server.refusal_kind = NO_FAULTS, ""
-        place.network.send_listeners.clear()
-        place.clock_off_s = 0.0
+        self._disturbances.heal()
         self._agents.lost_answer_share, self._agents.tick_s = 0.0, HEAL_TICK_S
-        for member in place.members:
-            self._disturbances.resume(member)
         self._set_behaviour("well")
         for name in self._cluster_objects.nodes:
             self._cluster_objects.shrink_node(name, 0)
@@ -88,9 +78,8 @@ class VmPerformer:
             )
 
     def perform(self, step: AnyStep) -> None:
+        self._happened[type(step).__name__] += 1
         match step:
-            case Pass():
-                pass
             case steps.AwaitMove(most=most, claimed=claimed):
                 self._await_migration(most, claimed)
             case _ if isinstance(step, WorldStep):

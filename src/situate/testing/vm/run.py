@@ -6,12 +6,14 @@ from typing import Final
 
 from msgspec import structs
 
-from situate.testing.histories.play import HistoryResult
-from situate.testing.virtual_time.isolation import disable_collector, suppress_logs
-from situate.testing.virtual_time.processes import ProcessesStuck
-from situate.testing.vm.history import VmHistory
+from situate.testing.histories.play import HistoryResult, Product
+from situate.testing.histories.run import run_history, wait_until_settled
+from situate.testing.histories.watchdog import HistoryBreach
+from situate.testing.virtual_time.isolation import isolate_history
+from situate.testing.vm.faults import FAULTS
+from situate.testing.vm.history import VmHistory, generate
 from situate.testing.vm.invariants.rules import regrant_differences
-from situate.testing.vm.invariants.watchdog import VmBreach, VmWatchdog
+from situate.testing.vm.invariants.watchdog import VmWatchdog
 from situate.testing.vm.performer import VmPerformer
 from situate.testing.vm.world.history_world import IGNORED_NAMESPACE, VmHistoryWorld
 from situate.vm.config.settings import Deadlines, MigrationLimits
@@ -43,61 +45,37 @@ MOST_ROUNDS: Final = 8
 """Maximum number of such periods until one passes without a migration (I7)."""
 
 
+@isolate_history()
 def play(history: VmHistory) -> HistoryResult:
     """Play a history. Equal histories run equally."""
-    with disable_collector(), suppress_logs():
-        return _play(history)
-
-
-def _play(history: VmHistory) -> HistoryResult:
     settings = history.settings
-    played = HistoryResult()
     nodes = {f"n{number}": str(cpus) for number, cpus in enumerate(settings.nodes)}
     setup = VmSetup(BRISK_RULES if settings.brisk else RULES)
     place = VmHistoryWorld(history.seed, setup, nodes=nodes, processes=settings.processes)
-    watchdog = VmWatchdog(place, played.happened)
-    performer = VmPerformer(place, watchdog, settings, played.happened)
-    try:
+    watchdog = VmWatchdog(place)
+    performer = VmPerformer(place, watchdog, settings)
+
+    def begin() -> None:
         place.let_pass(1.0)
         performer.add_pods(settings)
         performer.begin()
         place.let_pass(BEGIN_S)
         watchdog.check()
-        for number, step in enumerate(history.steps):
-            played.at_step = number
-            played.happened[type(step).__name__] += 1
-            performer.perform(step)
-            place.let_pass(step.wait)
-            watchdog.check()
-        played.at_step = len(history.steps)
+
+    def heal() -> None:
         performer.heal()
         _wait_until_settled(place, watchdog, QUIET_S if settings.brisk else DEFAULT_QUIET_S)
-    except (VmBreach, ProcessesStuck) as breach:
-        played.breach = str(breach)
-        played.last_records = watchdog.last_records()
-    finally:
-        played.happened.update(place.network.happened)
-        played.happened.update({f"Event {reason}": number for reason, number in place.events.items()})
-        played.writes = watchdog.writes
-        played.virtual_s = place.now
-        played.digest = watchdog.digest()
-        failed = [repr(problem) for each in place.world.processes if (problem := each.failure()) is not None]
-        failed += [repr(complaint) for each in place.world.processes for complaint in each.complaints]
-        place.close()
-    if failed and played.breach is None:
-        played.breach = f"a situate process failed: {failed[0]}"
-    return played
+
+    return run_history(history, place, watchdog, begin=begin, perform=performer.perform, heal=heal)
 
 
 def _wait_until_settled(place: VmHistoryWorld, watchdog: VmWatchdog, quiet_s: float) -> None:
     """Wait until all is as it should be, then until no VM migrates any more."""
-    end = place.now + HEALING_S
+    last_fault = place.now
     place.let_pass(20.0)
-    while (missing := watchdog.unfinished_work()) is not None:
-        place.let_pass(10.0)
-        watchdog.check()
-        if place.now > end:
-            raise VmBreach(f"{HEALING_S:g} s after the last fault: {missing}")
+    wait_until_settled(
+        place, watchdog, VmWatchdog.unfinished_work, last_fault=last_fault, within_s=HEALING_S, tick_s=10.0
+    )
     for _ in range(MOST_ROUNDS):
         before = watchdog.moves.created
         place.let_pass(quiet_s)
@@ -105,7 +83,7 @@ def _wait_until_settled(place: VmHistoryWorld, watchdog: VmWatchdog, quiet_s: fl
         if watchdog.moves.created == before:
             _check_new_leader(place, watchdog)
             return
-    raise VmBreach(f"I7: VMs still migrate {MOST_ROUNDS * quiet_s:g} s after the last fault")
+    raise HistoryBreach(f"I7: VMs still migrate {MOST_ROUNDS * quiet_s:g} s after the last fault")
 
 
 def _check_new_leader(place: VmHistoryWorld, watchdog: VmWatchdog) -> None:
@@ -118,6 +96,9 @@ def _check_new_leader(place: VmHistoryWorld, watchdog: VmWatchdog) -> None:
     watchdog.check()
     after = watchdog.ledgers.leader_state()
     if after is None:
-        raise VmBreach(f"I8: no process leads {TAKEOVER_S:g} s after a leader was killed")
+        raise HistoryBreach(f"I8: no process leads {TAKEOVER_S:g} s after a leader was killed")
     for problem in regrant_differences(before, after):
-        raise VmBreach(problem)
+        raise HistoryBreach(problem)
+
+
+PRODUCT: Final = Product("situate.testing.vm", generate, VmHistory.from_json, play, FAULTS, "vm-")

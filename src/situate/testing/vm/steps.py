@@ -5,9 +5,22 @@ Numbers of VMs, nodes and pods are taken modulo their count.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from situate.testing.histories.steps import Calm, CutWatches, KillLeader, Pass, Step, StopLeader
+from situate.testing.histories.steps import (
+    Calm,
+    CutWatches,
+    KillLeader,
+    KillLeaderAt,
+    Pass,
+    PauseLeaderAt,
+    Step,
+    StopLeader,
+    Storm,
+)
+
+Message: TypeAlias = Literal["migration", "cancel", "hand-over", "approval", "binding", "any"]
+"""Kinds of writes at which the leader dies or pauses (F3)."""
 
 
 class Wish(Step, frozen=True, tag=True):
@@ -134,30 +147,6 @@ class DropMigration(Step, frozen=True, tag=True):
     forced: bool
 
 
-class KillLeaderAt(Step, frozen=True, tag=True):
-    """Kill the leader (SIGKILL) at its next write of a kind: before it leaves, or after it is carried out (F3)."""
-
-    message: Literal["migration", "cancel", "hand-over", "approval", "binding", "any"]
-    answered: bool
-
-
-class PauseLeaderAt(Step, frozen=True, tag=True):
-    """Pause the leader (SIGSTOP) at such a write.
-
-    It resumes as a stale leader if the pause is longer than its Lease.
-    """
-
-    message: Literal["migration", "cancel", "hand-over", "approval", "binding", "any"]
-    answered: bool
-    seconds: float
-
-
-class Storm(Step, frozen=True, tag=True):
-    """Start one kind of network fault between our processes and the API server, until the next calm."""
-
-    kind: Literal["request lost", "answer lost", "refused", "conflict", "busy", "invalid", "late events", "late writes"]
-
-
 class SetClock(Step, frozen=True, tag=True):
     """Set the wall clock of our processes off by `seconds` (F14)."""
 
@@ -194,6 +183,8 @@ WorldStep = (
     | DropMigration
 )
 """Steps of agents, users, VMs and other tools."""
-ProcessStep = KillLeader | KillLeaderAt | PauseLeaderAt | StopLeader | Storm | Calm | CutWatches | SetClock
+ProcessStep = (
+    KillLeader | KillLeaderAt[Message] | PauseLeaderAt[Message] | StopLeader | Storm | Calm | CutWatches | SetClock
+)
 """Steps that affect our processes and messages."""
 AnyStep = WorldStep | ProcessStep | Pass | AwaitMove

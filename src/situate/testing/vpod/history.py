@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from situate.testing.histories.process_faults import COMMON_STORMS
 from situate.testing.histories.steps import (
     Calm,
+    CordonNode,
     CutWatches,
     KillLeader,
+    KillLeaderAt,
     KillStandby,
     Pass,
     PauseLeader,
+    RestoreNodes,
     ServerDown,
     Step,
     StopLeader,
+    StoredHistory,
+    Storm,
 )
+from situate.testing.virtual_time.network import NetworkFaults
 
 SOURCES = 20
 NODES = 10
@@ -29,6 +36,10 @@ REST_STEPS = 23
 """Number of steps of the rest in the middle of a history."""
 
 
+Message: TypeAlias = Literal["status", "scale"]
+"""Kinds of writes at which the leader dies."""
+
+
 class SetSource(Step, frozen=True, tag=True):
     """Set the wanted vreplicas of a source. Create the source if it does not exist."""
 
@@ -38,17 +49,6 @@ class SetSource(Step, frozen=True, tag=True):
 
 class DeleteSource(Step, frozen=True, tag=True):
     source: int
-
-
-class KillLeaderAt(Step, frozen=True, tag=True):
-    """Kill the leader (SIGKILL) at its next write of a kind, if it sends one within half a minute.
-
-    The leader dies before the write leaves, so that its decision is lost. Or it dies before the answer to the write
-    arrives.
-    """
-
-    message: Literal["status", "scale"]
-    answered: bool
 
 
 class LoseScaleAnswer(Step, frozen=True, tag=True):
@@ -75,14 +75,6 @@ class LoseZone(Step, frozen=True, tag=True):
     """Silence every kubelet of a zone."""
 
     zone: int
-
-
-class RestoreNodes(Step, frozen=True, tag=True):
-    """Make every node healthy and schedulable again."""
-
-
-class CordonNode(Step, frozen=True, tag=True):
-    node: int
 
 
 class AnnotatePod(Step, frozen=True, tag=True):
@@ -125,12 +117,6 @@ class MeetDrain(Step, frozen=True, tag=True):
     """New demand, the death of the leader, or a pod that never empties because its vpod's status cannot be written."""
 
 
-class Storm(Step, frozen=True, tag=True):
-    """Start one kind of network fault, until the next calm."""
-
-    kind: str
-
-
 class Rest(Step, frozen=True, tag=True):
     """End every fault. Once the consequences are over, time the promises until the next fault."""
 
@@ -139,7 +125,7 @@ AnyStep = (
     SetSource
     | DeleteSource
     | KillLeader
-    | KillLeaderAt
+    | KillLeaderAt[Message]
     | LoseScaleAnswer
     | KillStandby
     | PauseLeader
@@ -164,17 +150,14 @@ AnyStep = (
     | Rest
 )
 
-STORMS = (
-    "request lost",
-    "answer lost",
-    "refused",
-    "conflict",
-    "late events",
-    "lost events",
-    "repeated",
-    "swapped",
-    "blind",
-)
+STORMS = {
+    **COMMON_STORMS,
+    "late events": NetworkFaults(event_delay_s=30.0),
+    "lost events": NetworkFaults(lose_event=0.3),
+    "repeated": NetworkFaults(repeat_event=0.5),
+    "swapped": NetworkFaults(swap_events=0.5),
+    "blind": NetworkFaults(lose_answer=0.3, event_delay_s=30.0),
+}
 INVALID_STATUSES = ("no ordinal", "huge ordinal", "foreign pod", "negative", "duplicates", "not a list", "moved")
 
 
@@ -226,20 +209,11 @@ class VpodHistorySettings(msgspec.Struct, frozen=True, rename="camel"):
         return [name for name, is_so in found.items() if is_so]
 
 
-class VpodHistory(msgspec.Struct, frozen=True, rename="camel"):
+class VpodHistory(StoredHistory, frozen=True):
     """A history that can be replayed."""
 
-    seed: int
     settings: VpodHistorySettings
     steps: tuple[AnyStep, ...]
-
-    def to_json(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1)
-
-    @classmethod
-    def from_json(cls, data: bytes) -> VpodHistory:
-        """Read a history. Raises `msgspec.ValidationError` for input that `to_json` did not write."""
-        return msgspec.json.decode(data, type=cls)
 
 
 def generate(seed: int, steps: int = 200) -> VpodHistory:
@@ -353,7 +327,7 @@ def _draw_fault(rng: Random) -> AnyStep:
         case 14:
             return ChangeCapacity(wait, rng.choice((3, CAPACITY, CAPACITY, 9)))
         case 15 | 16:
-            return Storm(wait, rng.choice(STORMS))
+            return Storm(wait, rng.choice([*STORMS]))
         case 17 | 18:
             return Calm(wait)
         case 19:

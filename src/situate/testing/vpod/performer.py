@@ -5,34 +5,17 @@ A step that is impossible now, such as killing a leader when none leads, does no
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
-from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.watch import Watch
-from situate.objects.messages import Request, Response
-from situate.testing.histories.steps import (
-    Calm,
-    CutWatches,
-    KillLeader,
-    KillStandby,
-    Pass,
-    PauseLeader,
-    ServerDown,
-    StopLeader,
-)
-from situate.testing.virtual_time.network import NetworkFaults
-from situate.testing.virtual_time.processes import ProcessState
+from situate.testing.histories.steps import Calm, CordonNode, Pass, RestoreNodes, Storm
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.history import AnyStep
 from situate.testing.vpod.invariants.rules import VpodWatchdog
-from situate.testing.vpod.recovery import end_network_faults, recover, restore_nodes, set_nodes_full
+from situate.testing.vpod.recovery import record_late_events, recover, restore_nodes, set_nodes_full
 from situate.testing.vpod.world.world import GROUPS_PATH, NAMESPACE, STATEFULSET, TENANTS, VPodMember, VPodWorld
 from situate.vpod.model.vpod import PRIORITY_ANNOTATION_KEY, WEIGHT_ANNOTATION_KEY
 from situate.vpod.scaling.drain import vpods_on_drained_pods
 
-KILL_WITHIN_S = 30.0
-"""Seconds after which a planned kill of the leader is dropped if the leader sends no such write."""
 DEAF_FOR_S = 0.05
 """Seconds within which any answer has arrived."""
 DRAIN_WITHIN_S = 60.0
@@ -43,17 +26,6 @@ CUT_FOR_S = 12.0
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets/{STATEFULSET}"
 _UNSCHEDULABLE = "eventing.knative.dev/unschedulable"
-_STORMS = {
-    "request lost": NetworkFaults(lose_request=0.3),
-    "answer lost": NetworkFaults(lose_answer=0.3),
-    "refused": NetworkFaults(refuse=0.5),
-    "conflict": NetworkFaults(conflict=0.5),
-    "late events": NetworkFaults(event_delay_s=30.0),
-    "lost events": NetworkFaults(lose_event=0.3),
-    "repeated": NetworkFaults(repeat_event=0.5),
-    "swapped": NetworkFaults(swap_events=0.5),
-    "blind": NetworkFaults(lose_answer=0.3, event_delay_s=30.0),
-}
 _LOAD = (steps.SetSource, steps.DeleteSource, Pass, steps.Rest)
 
 
@@ -72,24 +44,8 @@ def _perform_step(world: VPodWorld, watchdog: VpodWatchdog, step: AnyStep) -> bo
             _set_source(world, source, wanted)
         case steps.DeleteSource(source=source):
             return _is_done(world.call("DELETE", _source_path(source)))
-        case KillLeader():
-            return _end_member(world, world.leader())
-        case steps.KillLeaderAt(message=message, answered=answered):
-            _kill_at_write(world, message, answered)
         case steps.LoseScaleAnswer():
             _lose_scale_answer(world)
-        case KillStandby():
-            leader = world.leader()
-            return _end_member(world, next((m for m in world.members if m is not leader), None))
-        case PauseLeader(seconds=seconds):
-            if (member := world.leader()) is None:
-                return False
-            member.process.pause()
-            world.timeline.call_after(seconds, partial(_resume, world, member))
-        case StopLeader():
-            if (member := world.leader()) is None:
-                return False
-            world.stop(member)
         case steps.DeletePod(ordinal=ordinal):
             return _is_done(world.call("DELETE", f"{_PODS}/{STATEFULSET}-{ordinal}"))
         case steps.HoldPods(held=held):
@@ -98,9 +54,9 @@ def _perform_step(world: VPodWorld, watchdog: VpodWatchdog, step: AnyStep) -> bo
             return _lose_node(world, node)
         case steps.LoseZone(zone=zone):
             return sum([_lose_node(world, node) for node in range(zone, steps.NODES, 3)]) > 0
-        case steps.RestoreNodes():
+        case RestoreNodes():
             return restore_nodes(world)
-        case steps.CordonNode(node=node):
+        case CordonNode(node=node):
             answer = world.call("PATCH", f"/api/v1/nodes/node-{node}", {"spec": {"unschedulable": True}}, patch=True)
             return _is_done(answer) and node in _nodes_in_use(world)
         case steps.AnnotatePod(ordinal=ordinal, on=on):
@@ -119,50 +75,18 @@ def _perform_step(world: VPodWorld, watchdog: VpodWatchdog, step: AnyStep) -> bo
             world.network.failing_path = f"/consumergroups/s{source}/"
         case steps.MeetDrain(by=by):
             return _disturb_drain(world, by) if world.settings.drain else _await_scale_cut(world, watchdog)
-        case steps.Storm(kind=kind):
-            end_network_faults(world)
-            world.network.faults = _STORMS[kind]
-        case Calm():
-            end_network_faults(world)
-            world.network.failing_path = ""
-        case CutWatches(compact=compact):
-            if compact:
-                world.cluster.api.store.compact()
-            met = bool(world.network.streams)
-            world.network.cut_watches()
-            return met
-        case ServerDown(seconds=seconds):
-            world.network.down = True
-            world.network.cut_watches()
-            world.timeline.call_after(seconds, lambda: setattr(world.network, "down", False))
-        case Pass():
-            pass
         case steps.Rest():
             return recover(world, watchdog)
         case _:
-            assert_never(step)
+            if isinstance(step, Storm | Calm):
+                record_late_events(world)
+            return world.process_faults.perform(step)
     return True
 
 
 def _is_done(answer: dict[str, Any]) -> bool:
     """Return whether the server carried out the request."""
     return answer.get("kind") != "Status" or answer.get("status") == "Success"
-
-
-def _end_member(world: VPodWorld, member: VPodMember | None) -> bool:
-    if member is not None:
-        world.end(member)
-    return member is not None
-
-
-def _resume(world: VPodWorld, member: VPodMember) -> None:
-    """Resume a process (SIGCONT).
-
-    A leader paused longer than its Lease believes that it leads until it reads the clock.
-    """
-    if member.process.state is ProcessState.PAUSED:
-        world.happened["stale leader woke up"] += not member.controller.elector.is_leader()
-        member.process.resume()
 
 
 def _nodes_in_use(world: VPodWorld) -> set[int]:
@@ -191,61 +115,15 @@ def _annotate(world: VPodWorld, watchdog: VpodWatchdog, ordinal: int, *, on: boo
     return on
 
 
-def _kill_at_write(world: VPodWorld, message: str, answered: bool) -> None:
-    """Make the leader's next write of this kind its last."""
-    until = world.now + KILL_WITHIN_S
-    network = world.network
-
-    def meant(request: Request) -> bool:
-        return request.method != "GET" and request.path.endswith(f"/{message}")
-
-    def kill(identity: Identity, when: str) -> None:
-        call_off()
-        member = next((m for m in world.members if m.identity == identity.user), None)
-        if member is not None and world.now <= until:
-            world.happened[f"leader killed before {when}"] += 1
-            world.end(member)
-
-    def left(request: Request, identity: Identity) -> None:
-        if meant(request):
-            kill(identity, f"its {message} left")
-
-    def arrived(request: Request, _: Response | Watch, identity: Identity) -> None:
-        if meant(request):
-            kill(identity, f"the answer to its {message}")
-
-    def call_off() -> None:
-        world.pending_faults.remove(call_off)
-        if answered:
-            world.request_listeners.remove(arrived)
-        else:
-            network.send_listeners.remove(left)
-
-    world.pending_faults.append(call_off)
-    if answered:
-        world.request_listeners.append(arrived)
-    else:
-        network.send_listeners.append(left)
-
-
 def _lose_scale_answer(world: VPodWorld) -> None:
-    until = world.now + KILL_WITHIN_S
+    def lose(member: VPodMember) -> None:
+        member.wire.deaf = True
+        world.timeline.call_after(DEAF_FOR_S, member.wire.deliver_pending)
 
-    def arrived(request: Request, answer: Response | Watch, identity: Identity) -> None:
-        if not request.path.endswith("/scale") or answer.status >= 300:
-            return
-        call_off()
-        member = next((m for m in world.members if m.identity == identity.user), None)
-        if member is not None and world.now <= until:
-            member.wire.deaf = True
-            world.timeline.call_after(DEAF_FOR_S, member.wire.deliver_pending)
-
-    def call_off() -> None:
-        world.pending_faults.remove(call_off)
-        world.request_listeners.remove(arrived)
-
-    world.pending_faults.append(call_off)
-    world.request_listeners.append(arrived)
+    faults = world.process_faults
+    faults.await_answer(
+        lambda request, answer: request.path.endswith("/scale") and answer.status < 300, faults.until_limit(lose)
+    )
 
 
 def _disturb_drain(world: VPodWorld, by: str) -> bool:

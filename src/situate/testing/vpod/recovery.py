@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from situate.kube.watch.reflector import Reflector
-from situate.testing.virtual_time.network import NO_FAULTS
 from situate.testing.vpod import history as steps
 from situate.testing.vpod.invariants.rules import VpodWatchdog
 from situate.testing.vpod.world.world import GROUPS, NAMESPACE, VPodMember, VPodWorld
@@ -31,14 +30,9 @@ def recover(world: VPodWorld, watchdog: VpodWatchdog) -> bool:
 
 
 def end_faults(world: VPodWorld) -> None:
-    network = world.network
-    end_network_faults(world)
-    network.failing_path = ""
-    network.down = False
-    for call_off in tuple(world.pending_faults):
-        call_off()
-    for member in world.members:
-        member.process.resume()
+    record_late_events(world)
+    world.process_faults.heal()
+    world.process_faults.cancel_acts_at_answers()
     set_nodes_full(world, held=False)
     restore_nodes(world)
     for pod in world.pod_objects():
@@ -48,10 +42,9 @@ def end_faults(world: VPodWorld) -> None:
             world.call("PATCH", path, {"metadata": {"annotations": annotations}}, patch=True)
 
 
-def end_network_faults(world: VPodWorld) -> None:
-    """End network faults. Delayed messages may still be on their way, with all later messages of their connection."""
+def record_late_events(world: VPodWorld) -> None:
+    """Record that a storm ends. Delayed events may still be on their way, with all later ones of their connection."""
     world.late_until = max(world.late_until, world.now + world.network.faults.event_delay_s)
-    world.network.faults = NO_FAULTS
 
 
 def begin_timing_if_recovered(world: VPodWorld, watchdog: VpodWatchdog) -> bool:

@@ -8,10 +8,8 @@ reviews.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 from situate.cluster.storage.effects import Identity
@@ -19,10 +17,10 @@ from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
 from situate.runtime.serving.webhook_server import Reply
 from situate.spot.model.object_names import NAME
+from situate.testing.histories.watchdog import Watchdog, check_processes, check_reflectors
 from situate.testing.spot.invariants.object_rows import OwnerRow, PodRow
 from situate.testing.spot.invariants.recorder import Recorder, owners_in_order
 from situate.testing.spot.world.world import OWN_NAMESPACE, OWN_PODS, SpotWorld
-from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.virtual_time.world import EPOCH
 
 RECHECK_S: Final = 1.0
@@ -52,19 +50,12 @@ _OWN_PATHS: Final = (
 _LEASE: Final = f"{OWN_NAMESPACE}/{NAME}"
 
 
-class SpotBreach(AssertionError):
-    """An invariant does not hold: spot has a defect."""
-
-
-@dataclass(slots=True)
-class SpotWatchdog:
+@dataclass
+class SpotWatchdog(Watchdog):
     """Watches a world from its first moment on."""
 
     world: SpotWorld
     recorder: Recorder
-    happened: Counter[str]
-    writes: int = 0
-    """Number of writes by processes of ours, without Leases and Events."""
     moves: int = 0
     """Number of pods that we evicted, deleted or released."""
     blind_until: float = 0.0
@@ -81,9 +72,6 @@ class SpotWatchdog:
     """Last holder of the Lease."""
     _settled_floors: dict[str, int] = field(default_factory=dict)
     """By UID: the floor of each workload that reached its floor and was not disturbed since."""
-    _digest: Any = field(default_factory=hashlib.sha256)
-    _broken: str | None = None
-    """A breach at a place where a check must not raise."""
 
     def __post_init__(self) -> None:
         self.world.request_listeners.append(self._check_write)
@@ -91,19 +79,11 @@ class SpotWatchdog:
         self.recorder.change_listeners.append(self._check_floor)
 
     def check(self) -> None:
-        """Check all rules after a step. Raises `SpotBreach`."""
-        if self._broken is not None:
-            raise SpotBreach(self._broken)
-        for process in self.world.world.processes:
-            failure = process.failure() if process.state is ProcessState.ENDED else None
-            if failure is not None:
-                raise SpotBreach(f"{process.name} ended with {failure!r}") from failure
-            if process.complaints:
-                raise SpotBreach(f"{process.name}: asyncio complains: {process.complaints[0]}")
+        """Check all rules after a step. Raises `HistoryBreach`."""
+        self.raise_first_breach()
+        check_processes(self.world.world.processes)
         for member in self.world.members:
-            for reflector in member.controller.reflectors():
-                if reflector.store.handler_failures:
-                    raise SpotBreach(f"a handler of {reflector.name} failed in {member.identity}")
+            check_reflectors(member.identity, member.controller.reflectors())
         for owner in owners_in_order(self.recorder):
             if self._has_settled(owner):
                 self._settled_floors[owner.uid] = owner.floor
@@ -111,11 +91,6 @@ class SpotWatchdog:
     def last_records(self) -> list[str]:
         """Return the latest rows of the recorder, for a report of a breach."""
         return [" ".join((f"{row[0]:.3f}", row[1], *row[3:])) for row in self.recorder.log][-60:]
-
-    def digest(self) -> str:
-        """Return a digest of every write and answer so far. Equal histories have equal digests (I12)."""
-        digest: str = self._digest.hexdigest()
-        return digest
 
     def record_disturbance(self, owner: str = "") -> None:
         """Record an act of a user or a fault that may cost this workload on-demand pods. Empty: all workloads."""
@@ -136,9 +111,7 @@ class SpotWatchdog:
         return owner in self._settled_floors
 
     def record_breach(self, said: str) -> None:
-        """Record a breach. The first one counts, and the next check raises it."""
-        if self._broken is None:
-            self._broken = f"{said} ({self.world.now:.3f} s)"
+        super().record_breach(f"{said} ({self.world.now:.3f} s)")
 
     def _has_settled(self, owner: OwnerRow) -> bool:
         if not owner.can_be_read or self.world.now - owner.changed_at < REACTION_S:
@@ -155,7 +128,7 @@ class SpotWatchdog:
     def _check_floor(self, owner: str) -> None:
         """Check I1, I2 and I3 at every moment for a settled workload, whatever happens to spot nodes."""
         floor = self._settled_floors.get(owner)
-        if floor is None or self._broken is not None:
+        if floor is None or self._first_breach is not None:
             return
         row = self.recorder.owners.get(owner)
         if row is None or row.floor != floor:
@@ -185,7 +158,7 @@ class SpotWatchdog:
         holder = self._lease_holder()
         if holder and holder != self._last_holder:
             alive = any(member.identity == self._last_holder for member in self.world.members)
-            self.happened["lease handed over"] += alive
+            self.world.happened["lease handed over"] += alive
             self._last_holder = holder
 
     def _check_write(self, request: Request, answer: Response | Watch, identity: Identity) -> None:
@@ -197,7 +170,7 @@ class SpotWatchdog:
         self._digest.update(line.encode() + (b"" if secret else request.body))
         pod = unquote(request.path).partition("/pods/")[2]
         if answer.status == 429 and pod.endswith("/eviction"):
-            self.happened["eviction answered 429"] += 1
+            self.world.happened["eviction answered 429"] += 1
         if answer.status >= 300:
             return
         if any(part in request.path for part in _OWN_PATHS):
@@ -229,19 +202,19 @@ class SpotWatchdog:
             self.record_breach(f"B14: {row.name} was changed, but spot is read-only since {self.read_only_since:.3f} s")
         if sub == "eviction" or request.method == "DELETE":
             if row.released:
-                self.happened["released pod ended"] += 1
+                self.world.happened["released pod ended"] += 1
                 self.moves += 1
             elif row.terminating_at >= now or row.terminating_at == float("inf"):
                 self.moves += 1
                 self._check_move(row, evicted=sub == "eviction")
         elif row.released_at == now:
-            self.happened["released"] += 1
+            self.world.happened["released"] += 1
             self.moves += 1
             self._check_move(row, evicted=False)
         elif b"deletion-cost" in request.body:
-            self.happened["cost set"] += 1
+            self.world.happened["cost set"] += 1
         elif b"tolerationSeconds" in request.body:
-            self.happened["tolerations shortened"] += 1
+            self.world.happened["tolerations shortened"] += 1
 
     def _check_move(self, pod: PodRow, *, evicted: bool) -> None:
         """Check a move by spot that has just removed a pod."""
@@ -254,14 +227,14 @@ class SpotWatchdog:
         if owner is None:
             return
         if node is None or node.ending or node.changed_at >= now - self._lag_s():
-            self.happened["evacuated"] += 1
+            self.world.happened["evacuated"] += 1
             return
         if node.cordoned and not node.risky:
             self.record_breach(f"I14: {pod.name} was moved from {node.name}, which a user has cordoned")
         if evicted and self._is_any_waiting():
-            self.happened["evicted while another waits"] += 1
+            self.world.happened["evicted while another waits"] += 1
             return
-        self.happened["evicted by policy" if evicted else "released by policy"] += 1
+        self.world.happened["evicted by policy" if evicted else "released by policy"] += 1
         self.policy_moves.append((now, owner.name, pod.name))
         self._check_policy_move(owner, pod)
 
@@ -330,7 +303,7 @@ class SpotWatchdog:
             self.record_breach(
                 f"B17: {pod.name} was deleted {self.world.now - pod.created_timestamp:.1f} s after it was created"
             )
-        self.happened["waiting pod taken back"] += 1
+        self.world.happened["waiting pod taken back"] += 1
 
     def _is_any_waiting(self) -> bool:
         """Return whether an on-demand pod has had no node for long, or had none until a moment ago (B19)."""

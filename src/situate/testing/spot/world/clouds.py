@@ -32,11 +32,11 @@ _NOTICE_TAINTS: Final = {
 class Clouds:
     """All nodes except those of spot's own pods."""
 
-    def __init__(self, world: SpotWorld, watchdog: SpotWatchdog, happened: Counter[str]) -> None:
+    def __init__(self, world: SpotWorld, watchdog: SpotWatchdog) -> None:
         self._world = world
         self._watchdog = watchdog
         self._recorder = watchdog.recorder
-        self._happened = happened
+        self._happened = world.happened
         self._created_counts = Counter[str]()
         self._planned_ends: list[ScheduledCall] = []  # planned ends of machines
         self._wave_at = float("-inf")

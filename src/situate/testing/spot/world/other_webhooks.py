@@ -7,7 +7,6 @@ gate.
 from __future__ import annotations
 
 import base64
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -25,9 +24,9 @@ _RIVAL, _POLICY = "https://rival.example.com", "https://policy.example.com"
 class OtherWebhooks:
     """The other webhooks. At first there are none."""
 
-    def __init__(self, world: SpotWorld, happened: Counter[str]) -> None:
+    def __init__(self, world: SpotWorld) -> None:
         self._world = world
-        self._happened = happened
+        self._happened = world.happened
         self._creations = 0
         self._reviews = 0
 

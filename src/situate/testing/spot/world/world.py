@@ -121,10 +121,10 @@ class SpotWorld(ClusterWorld[SpotController]):
         taken = {member.controller.location.pod for member in self.members}
         pod = next(each for each in self._own_pods if each not in taken)
         identity, wire = self.new_identity(f"{pod}_")
-        made: list[SpotController] = []
-        process = self.world.start(identity, partial(_run, made))
-        made.append(
-            SpotController(
+        self.add_member(
+            identity,
+            wire,
+            lambda process: SpotController(
                 self.settings,
                 Client(wire),
                 Candidacy(OWN_NAMESPACE, identity, _TIMES),
@@ -135,9 +135,8 @@ class SpotWorld(ClusterWorld[SpotController]):
                 rng=Random(f"{identity} {self.rng.random()}"),
                 token=partial(self._new_token, identity),
                 door=partial(self._open_endpoint, identity, pod, process),
-            )
+            ),
         )
-        self.members.append(Member(identity, process, wire, made[0]))
 
     def upgrade(self, machine: int) -> None:
         """Replace an own pod by one of the next revision. Its process requests the Lease when it can."""
@@ -203,13 +202,6 @@ class SpotWorld(ClusterWorld[SpotController]):
         """Add a node. With an empty capacity it has no capacity label."""
         labels = {CAPACITY_LABEL: capacity} if capacity else {}
         self.create_object("/api/v1/nodes", node_object(name, pods=pods, zone=zone, labels=labels))
-
-    def create_object(self, collection: str, content: dict[str, Any]) -> dict[str, Any]:
-        """Create an object. Raises `AssertionError` if the server refuses it."""
-        answer = self.call("POST", collection, content)
-        if answer["kind"] == "Status":
-            raise AssertionError(f"{collection} refuses an object of the history: {answer['message']}")
-        return answer
 
     def pods(self, app: str = "") -> list[dict[str, Any]]:
         """Return the pods of all workloads, or of one."""
@@ -290,7 +282,3 @@ def parse_settings(**data: Any) -> SpotSettings:
     settings, mistakes = parse_section(data, SpotSettings, "spot")
     assert settings is not None, mistakes
     return settings
-
-
-async def _run(made: list[SpotController]) -> None:
-    await made[0].run()

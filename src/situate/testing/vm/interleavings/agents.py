@@ -12,25 +12,25 @@ from situate.vm.protocol.permit import decide_permit, is_settled
 
 class InterleavingAgents:
     def __init__(self, course: LedgerRun) -> None:
-        self._ledger_run = course
+        self._run = course
 
     def random_agent(self) -> InterleavingAgent | None:
-        here = [agent for agent in self._ledger_run.agents.values() if agent.machine in self._ledger_run.world.machines]
-        return self._ledger_run.rng.choice(here) if here else None
+        here = [agent for agent in self._run.agents.values() if agent.machine in self._run.world.machines]
+        return self._run.rng.choice(here) if here else None
 
     def send_request(self) -> None:
         agent = self.random_agent()
         if agent is None or agent.waits_for is not None:
             return
-        vm = self._ledger_run.world.machines[agent.machine]
-        if vm.phase is Phase.FROZEN or not self._ledger_run.state.started:
+        vm = self._run.world.machines[agent.machine]
+        if vm.phase is Phase.FROZEN or not self._run.state.started:
             return
-        wanted = equal_amounts(self._ledger_run.rng.randint(1, 8))
-        if self._ledger_run.rng.random() < 0.2:
-            wanted = Amounts.from_values(wanted.cpu, self._ledger_run.rng.randint(1, 8))
+        wanted = equal_amounts(self._run.rng.randint(1, 8))
+        if self._run.rng.random() < 0.2:
+            wanted = Amounts.from_values(wanted.cpu, self._run.rng.randint(1, 8))
         if wanted.minimum(vm.use) != vm.use:
             vm.use = vm.use.minimum(wanted)
-            self._ledger_run.queue_events([self._ledger_run.world.pod_event(vm.runs_in)])
+            self._run.queue_events([self._run.world.pod_event(vm.runs_in)])
         last = agent.permit
         if agent.lowers:
             agent.permit = agent.permit.minimum(wanted)
@@ -40,33 +40,33 @@ class InterleavingAgents:
         )
 
     def write_request(self, agent: InterleavingAgent, asked: ResourcesRequested) -> None:
-        self._ledger_run.versions[agent.machine] += 1
-        self._ledger_run.queue_events(self._ledger_run.world.request(agent.machine, asked.unit, asked.requested))
+        self._run.versions[agent.machine] += 1
+        self._run.queue_events(self._run.world.request(agent.machine, asked.unit, asked.requested))
         agent.waits_for = asked
-        self._ledger_run.step(asked)
+        self._run.step(asked)
 
     def repeat_request(self) -> None:
         """Repeat a request, as if the first one had not arrived."""
         agent = self.random_agent()
         if agent is not None and agent.waits_for is not None:
-            self._ledger_run.step(agent.waits_for)
+            self._run.step(agent.waits_for)
 
     def deliver_answer(self) -> None:
         agent = self.random_agent()
         if agent is None or agent.waits_for is None:
             return
         asked, agent.waits_for = agent.waits_for, None
-        vm = self._ledger_run.world.machines[agent.machine]
-        if asked.uid != vm.runs_in or (self._ledger_run.has_faults and self._ledger_run.rng.random() < 0.15):
+        vm = self._run.world.machines[agent.machine]
+        if asked.uid != vm.runs_in or (self._run.has_faults and self._run.rng.random() < 0.15):
             return
-        told = decide_permit(self._ledger_run.state, asked, self._ledger_run.rules)
+        told = decide_permit(self._run.state, asked, self._run.rules)
         if told is None or told.migrate:
             return
-        if not is_settled(self._ledger_run.state, asked.uid) and told.permit.exceeds(agent.permit):
+        if not is_settled(self._run.state, asked.uid) and told.permit.exceeds(agent.permit):
             agent.waits_for = asked
             return
         if told.permit.exceeds(asked.requested):
-            raise Violation(f"seed {self._ledger_run.seed}: I11: {told} to {asked}")
+            raise Violation(f"seed {self._run.seed}: I11: {told} to {asked}")
         if vm.use.fits_within(told.permit):
             agent.permit = told.permit
 
@@ -74,7 +74,7 @@ class InterleavingAgents:
         agent = self.random_agent()
         if agent is None:
             return
-        vm = self._ledger_run.world.machines[agent.machine]
+        vm = self._run.world.machines[agent.machine]
         if vm.phase is not Phase.FROZEN and vm.use != agent.permit:
             vm.use = vm.use.maximum(agent.permit)
-            self._ledger_run.queue_events([self._ledger_run.world.pod_event(vm.runs_in)])
+            self._run.queue_events([self._run.world.pod_event(vm.runs_in)])

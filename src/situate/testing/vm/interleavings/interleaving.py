@@ -25,11 +25,11 @@ CHAINED: Final = 8
 
 class Interleaving:
     def __init__(self, seed: int) -> None:
-        self.ledger_run = LedgerRun(seed)
-        self._agents = InterleavingAgents(self.ledger_run)
-        self._moves = MigrationSteps(self.ledger_run, self._agents)
-        self._others = OtherActorSteps(self.ledger_run, self._agents)
-        self._settling_phase = SettlingPhase(self.ledger_run, self._moves, self._others)
+        self.run = LedgerRun(seed)
+        self._agents = InterleavingAgents(self.run)
+        self._moves = MigrationSteps(self.run, self._agents)
+        self._others = OtherActorSteps(self.run, self._agents)
+        self._settling_phase = SettlingPhase(self.run, self._moves, self._others)
 
     def play(self, steps: Iterable[InterleavingStep]) -> None:
         """Play the steps. Each step draws from its own seed, so that one can be removed without changing the others.
@@ -38,23 +38,23 @@ class Interleaving:
         """
         self._begin()
         for number, happening in enumerate(steps):
-            self.ledger_run.at_step = number
-            self.ledger_run.rng = random.Random(happening.luck)
+            self.run.at_step = number
+            self.run.rng = random.Random(happening.luck)
             self._perform_step(happening.what)
-        self.ledger_run.rng = random.Random(f"settle {self.ledger_run.seed}")
+        self.run.rng = random.Random(f"settle {self.run.seed}")
         self._settling_phase.settle()
 
     def _begin(self) -> None:
-        if self.ledger_run.seed % CHAINED == 0:
+        if self.run.seed % CHAINED == 0:
             self._begin_with_a_chain()
             return
-        rng = self.ledger_run.rng
+        rng = self.run.rng
         for number in range(rng.randint(3, 5)):
             total = rng.randint(8, 16)
-            self.ledger_run.world.add_node(
+            self.run.world.add_node(
                 f"n{number}", equal_amounts(total), equal_amounts(int(total * rng.choice((0.7, 0.8, 1.0))))
             )
-        free = {name: node.total.cpu for name, node in self.ledger_run.world.nodes.items()}
+        free = {name: node.total.cpu for name, node in self.run.world.nodes.items()}
         for number in range(rng.randint(4, 9)):
             size, node = rng.randint(1, 4), rng.choice(list(free))
             if free[node] < size:
@@ -63,11 +63,11 @@ class Interleaving:
             held, name = equal_amounts(size), f"v{number}"
             machine = VirtualMachine(name, held, held, held, UNIT, rng.random() < 0.75, number, rng.choice((0, 0, 1)))
             machine.overcommit = rng.choice((1000, 1000, 1500))
-            self.ledger_run.agents[name] = InterleavingAgent(
+            self.run.agents[name] = InterleavingAgent(
                 name, rng.random() < 0.5, held, equal_amounts(rng.choice((1, 1, 2)))
             )
-            self.ledger_run.world.add_machine(machine, node)
-        self.ledger_run.start()
+            self.run.world.add_machine(machine, node)
+        self.run.start()
 
     def _begin_with_a_chain(self) -> None:
         """Begin with a chain (B19): `a` is short of 3, and only `b` can free capacity.
@@ -75,29 +75,29 @@ class Interleaving:
         `b` fits only on n1, once `f` has left it for n2.
         """
         for name in ("n0", "n1", "n2"):
-            self.ledger_run.world.add_node(name, equal_amounts(10), equal_amounts(10))
+            self.run.world.add_node(name, equal_amounts(10), equal_amounts(10))
         for name, size, node in (("a", 4, "n0"), ("b", 6, "n0"), ("f", 3, "n1"), ("g", 3, "n1"), ("h", 7, "n2")):
             held = equal_amounts(size)
-            self.ledger_run.agents[name] = InterleavingAgent(name, self.ledger_run.rng.random() < 0.5, held, UNIT)
-            machine = VirtualMachine(name, held, held, held, UNIT, name in ("b", "f"), len(self.ledger_run.agents))
-            self.ledger_run.world.add_machine(machine, node)
-        self.ledger_run.start()
+            self.run.agents[name] = InterleavingAgent(name, self.run.rng.random() < 0.5, held, UNIT)
+            machine = VirtualMachine(name, held, held, held, UNIT, name in ("b", "f"), len(self.run.agents))
+            self.run.world.add_machine(machine, node)
+        self.run.start()
         self._agents.write_request(
-            self.ledger_run.agents["a"], ResourcesRequested("a", UNIT, equal_amounts(7), equal_amounts(4))
+            self.run.agents["a"], ResourcesRequested("a", UNIT, equal_amounts(7), equal_amounts(4))
         )
-        self.ledger_run.deliver_all_events()
-        self.ledger_run.now += self.ledger_run.rules.demand_after_s
-        self.ledger_run.tick_while_due()
+        self.run.deliver_all_events()
+        self.run.now += self.run.rules.demand_after_s
+        self.run.tick_while_due()
 
     def _perform_step(self, what: StepKind) -> None:
-        self.ledger_run.happened[what.value] += 1
+        self.run.happened[what.value] += 1
         match what:
             case StepKind.TOLD:
-                self.ledger_run.deliver_event()
+                self.run.deliver_event()
             case StepKind.WRITE:
-                self.ledger_run.send_next_write()
+                self.run.send_next_write()
             case StepKind.HEAR:
-                self.ledger_run.deliver_outcome()
+                self.run.deliver_outcome()
             case StepKind.ASK:
                 self._agents.send_request()
             case StepKind.ANSWER:
@@ -105,7 +105,7 @@ class Interleaving:
             case StepKind.USE:
                 self._agents.use_permit()
             case StepKind.TIME:
-                self.ledger_run.pass_time()
+                self.run.pass_time()
             case StepKind.MIGRATE:
                 self._moves.advance_random_migration()
             case StepKind.BIND_TARGET:
@@ -113,7 +113,7 @@ class Interleaving:
             case StepKind.PLACE:
                 self._others.place_pod()
             case StepKind.RESTART:
-                self.ledger_run.restart()
+                self.run.restart()
             case StepKind.ASK_AGAIN:
                 self._agents.repeat_request()
             case StepKind.BOUND_BY_OTHERS:
@@ -139,6 +139,6 @@ class Interleaving:
             case StepKind.EVICT_A_MACHINE:
                 self._others.evict_a_machine()
             case StepKind.WRITE_LATE:
-                self.ledger_run.land_late_write()
+                self.run.land_late_write()
             case _:
                 assert_never(what)

@@ -11,15 +11,11 @@ from situate.vm.model.pods_and_nodes import Phase, Role
 
 class MigrationSteps:
     def __init__(self, course: LedgerRun, agents: InterleavingAgents) -> None:
-        self._ledger_run = course
+        self._run = course
         self._agents = agents
 
     def _random_migration(self) -> Migration | None:
-        return (
-            self._ledger_run.rng.choice(list(self._ledger_run.world.migrations.values()))
-            if self._ledger_run.world.migrations
-            else None
-        )
+        return self._run.rng.choice(list(self._run.world.migrations.values())) if self._run.world.migrations else None
 
     def advance_random_migration(self) -> None:
         move = self._random_migration()
@@ -28,123 +24,103 @@ class MigrationSteps:
 
     def advance_migration(self, move: Migration) -> None:
         """Advance a migration by one step of its controller, if possible."""
-        if (
-            move.phase == ""
-            and move.machine in self._ledger_run.world.machines
-            and move.source in self._ledger_run.world.pods
-        ):
-            vm = self._ledger_run.world.machines[move.machine]
+        if move.phase == "" and move.machine in self._run.world.machines and move.source in self._run.world.pods:
+            vm = self._run.world.machines[move.machine]
             if vm.phase is Phase.RUNNING and vm.runs_in == move.source:
-                self._ledger_run.queue_events(self._ledger_run.world.freeze(move.name))
-        elif move.phase == "Pending" and self._ledger_run.world.pods[move.target].node == move.source_node:
-            self._ledger_run.queue_events(
-                self._ledger_run.world.fail(move.name, self._ledger_run.now)
-            )  # as `situate.vm.emulator` does
-        elif move.phase == "Pending" and self._ledger_run.world.pods[move.target].node:
-            self._ledger_run.queue_events(
-                self._ledger_run.world.copy(move.name, DEFAULT_COPIED_BYTES, self._ledger_run.now)
-            )
+                self._run.queue_events(self._run.world.freeze(move.name))
+        elif move.phase == "Pending" and self._run.world.pods[move.target].node == move.source_node:
+            self._run.queue_events(self._run.world.fail(move.name, self._run.now))  # as `situate.vm.emulator` does
+        elif move.phase == "Pending" and self._run.world.pods[move.target].node:
+            self._run.queue_events(self._run.world.copy(move.name, DEFAULT_COPIED_BYTES, self._run.now))
         elif move.phase == "Running" and move.remaining > 0:
-            self._ledger_run.queue_events(
-                self._ledger_run.world.copy(
+            self._run.queue_events(
+                self._run.world.copy(
                     move.name,
                     max(
                         0,
                         move.remaining
-                        - self._ledger_run.rng.choice(
-                            (0, DEFAULT_COPIED_BYTES * 2 // 5, DEFAULT_COPIED_BYTES * 3 // 5)
-                        ),
+                        - self._run.rng.choice((0, DEFAULT_COPIED_BYTES * 2 // 5, DEFAULT_COPIED_BYTES * 3 // 5)),
                     ),
-                    self._ledger_run.now,
+                    self._run.now,
                 )
             )
         elif move.phase == "Running":
-            self._ledger_run.queue_events(self._ledger_run.world.succeed(move.name))
+            self._run.queue_events(self._run.world.succeed(move.name))
         elif move.phase == "Succeeded":
-            self._ledger_run.queue_events(self._ledger_run.world.delete_pod(move.source, self._ledger_run.now))
+            self._run.queue_events(self._run.world.delete_pod(move.source, self._run.now))
 
     def bind_target(self) -> None:
         """Reserve a node for a target pod.
 
         The plugin offers only the reserved node. For a foreign migration it offers any other node with capacity.
         """
-        for move in self._ledger_run.world.migrations.values():
-            pod = self._ledger_run.world.pods.get(move.target)
-            known = self._ledger_run.state.moves.get(f"default/{move.name}")
-            if pod is None or pod.node or pod.uid in self._ledger_run.reserved_nodes or pod.role is not Role.TARGET:
+        for move in self._run.world.migrations.values():
+            pod = self._run.world.pods.get(move.target)
+            known = self._run.state.moves.get(f"default/{move.name}")
+            if pod is None or pod.node or pod.uid in self._run.reserved_nodes or pod.role is not Role.TARGET:
                 continue
-            if known is None or not known.alive or not self._ledger_run.state.started:
+            if known is None or not known.alive or not self._run.state.started:
                 continue
-            source = self._ledger_run.state.pod(move.source)
-            holds = self._ledger_run.world.pod(pod.uid).reserved
+            source = self._run.state.pod(move.source)
+            holds = self._run.world.pod(pod.uid).reserved
             if source is not None:
                 holds = holds.maximum(source.reserved)
-            node = known.target_node or self._ledger_run.random_fitting_node(holds, move.source_node)
-            if not node or node not in self._ledger_run.state.nodes or node == known.source_node:
+            node = known.target_node or self._run.random_fitting_node(holds, move.source_node)
+            if not node or node not in self._run.state.nodes or node == known.source_node:
                 continue
-            seen = self._ledger_run.world.pod(pod.uid)
-            room = self._ledger_run.state.margin(node, "")
+            seen = self._run.world.pod(pod.uid)
+            room = self._run.state.margin(node, "")
             if known.target_node and not known.target_counted:
                 room += known.amount
             if seen.counted_amount(holds).fits_within(room):
-                self._ledger_run.reserved_nodes[pod.uid] = node
-                self._ledger_run.step(PodReserved(seen, node))
+                self._run.reserved_nodes[pod.uid] = node
+                self._run.step(PodReserved(seen, node))
                 return
         self._bind_reserved_pods()
 
     def _bind_reserved_pods(self) -> None:
         """Bind a reserved pod, or drop its reservation."""
-        for uid, node in list(self._ledger_run.reserved_nodes.items()):
-            del self._ledger_run.reserved_nodes[uid]
-            there = (
-                uid in self._ledger_run.world.pods
-                and not self._ledger_run.world.pods[uid].node
-                and node in self._ledger_run.world.nodes
-            )
-            if there and self._ledger_run.rng.random() < 0.9:
-                self._ledger_run.queue_events(self._ledger_run.world.bind(uid, node))
+        for uid, node in list(self._run.reserved_nodes.items()):
+            del self._run.reserved_nodes[uid]
+            there = uid in self._run.world.pods and not self._run.world.pods[uid].node and node in self._run.world.nodes
+            if there and self._run.rng.random() < 0.9:
+                self._run.queue_events(self._run.world.bind(uid, node))
             else:
-                self._ledger_run.step(PodUnreserved(uid))
+                self._run.step(PodUnreserved(uid))
             return
 
     def delete_a_migration(self) -> None:
         move = self._random_migration()
         if move is not None:
-            self._ledger_run.queue_events(self._ledger_run.world.delete_migration(move.name, self._ledger_run.now))
+            self._run.queue_events(self._run.world.delete_migration(move.name, self._run.now))
 
     def fail_a_migration(self) -> None:
         move = self._random_migration()
         if move is not None and move.phase not in ("Succeeded", "Failed"):
-            self._ledger_run.queue_events(self._ledger_run.world.fail(move.name, self._ledger_run.now))
+            self._run.queue_events(self._run.world.fail(move.name, self._run.now))
 
     def migrate_by_hand(self) -> None:
         agent = self._agents.random_agent()
-        if agent is not None and not any(
-            move.machine == agent.machine for move in self._ledger_run.world.migrations.values()
-        ):
-            self._ledger_run.queue_events(
-                self._ledger_run.world.start_manual_migration(agent.machine, self._ledger_run.now)
-            )
+        if agent is not None and not any(move.machine == agent.machine for move in self._run.world.migrations.values()):
+            self._run.queue_events(self._run.world.start_manual_migration(agent.machine, self._run.now))
 
     def refuse_a_target(self) -> None:
         """Let a scheduling cycle refuse the target node of a migration."""
-        coming = [
-            key for key, move in self._ledger_run.state.moves.items() if move.waits_for_its_target and move.target_node
-        ]
-        if coming and self._ledger_run.state.started:
-            key = self._ledger_run.rng.choice(coming)
-            self._ledger_run.step(TargetRefused(key, self._ledger_run.state.moves[key].target_node, "it has a taint"))
+        coming = [key for key, move in self._run.state.moves.items() if move.waits_for_its_target and move.target_node]
+        if coming and self._run.state.started:
+            key = self._run.rng.choice(coming)
+            self._run.step(TargetRefused(key, self._run.state.moves[key].target_node, "it has a taint"))
 
     def bind_a_target_at_home(self) -> None:
         """Let another scheduler bind a target pod to the node that its VM should leave (N9)."""
-        for move in self._ledger_run.world.migrations.values():
-            pod = self._ledger_run.world.pods.get(move.target)
+        for move in self._run.world.migrations.values():
+            pod = self._run.world.pods.get(move.target)
             if (
                 pod is not None
                 and not pod.node
-                and pod.uid not in self._ledger_run.reserved_nodes
-                and move.source_node in self._ledger_run.world.nodes
+                and pod.uid not in self._run.reserved_nodes
+                and move.source_node in self._run.world.nodes
             ):
-                self._ledger_run.happened["target bound at home"] += 1
-                self._ledger_run.queue_events(self._ledger_run.world.bind(pod.uid, move.source_node))
+                self._run.happened["target bound at home"] += 1
+                self._run.queue_events(self._run.world.bind(pod.uid, move.source_node))
                 return

@@ -6,7 +6,6 @@ The rules are I3, I9, I12, I13 and I14, and B1, B2, B12 and B14.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Final
@@ -48,7 +47,6 @@ class MigrationChecks:
         nodes: NodeChecks,
         freed: FreedCapacity,
         frozen: Mapping[str, float],
-        happened: Counter[str],
         breach: Callable[[str], None],
     ) -> None:
         """`frozen`: by UID of a VM, since when it is frozen."""
@@ -57,7 +55,7 @@ class MigrationChecks:
         self._nodes = nodes
         self._freed = freed
         self._frozen = frozen
-        self._happened = happened
+        self._happened = place.happened
         self._breach = breach
         self.created = 0
         """Number of migrations created by vm."""

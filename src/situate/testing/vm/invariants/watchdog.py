@@ -6,15 +6,15 @@ the history.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.testing.histories.watchdog import Watchdog, check_processes
 from situate.testing.vm.invariants.freed_capacity import BeneficiaryAmounts, FreedCapacity
 from situate.testing.vm.invariants.ledgers import LedgerChecks
 from situate.testing.vm.invariants.migrations import MigrationChecks
@@ -43,30 +43,21 @@ _NOTHING: Final = Amounts.zero()
 _LAST: Final = 25
 
 
-class VmBreach(Exception):
-    """An invariant does not hold."""
-
-
-class VmWatchdog:
+class VmWatchdog(Watchdog):
     """The watchdog of one history."""
 
-    def __init__(self, place: VmHistoryWorld, happened: Counter[str]) -> None:
+    def __init__(self, place: VmHistoryWorld) -> None:
+        super().__init__()
         self._world = place
-        self._happened = happened
-        self.agents = Agents(place, happened, self.record_breach)
-        self.writes = 0
-        self._first_breach: str | None = None
-        self._digest = hashlib.sha256()
+        self.agents = Agents(place, self.record_breach)
         self._last_lines: deque[str] = deque(maxlen=_LAST)
         self._frozen: dict[str, float] = {}
         self._stranded: dict[str, float] = {}
-        self._freed = FreedCapacity(self.record_breach, happened)
+        self._freed = FreedCapacity(self.record_breach, place.happened)
         self.usage = UsageCounter(place, self.agents)
         self.nodes = NodeChecks(place, self.usage, self.record_breach)
         self.ledgers = LedgerChecks(place, self.usage, self.record_breach)
-        self.moves = MigrationChecks(
-            place, self.usage, self.nodes, self._freed, self._frozen, happened, self.record_breach
-        )
+        self.moves = MigrationChecks(place, self.usage, self.nodes, self._freed, self._frozen, self.record_breach)
         place.request_listeners.append(self._on_request)
         place.new_leader_listeners.append(self.ledgers.check_new_leader)
         place.applied_listeners.append(self.ledgers.check_applied)
@@ -76,22 +67,17 @@ class VmWatchdog:
         if text := annotation_of(migration, CLAIM):
             self._freed.drop_claim(str(json.loads(text)["id"]))
 
-    def record_breach(self, what: str) -> None:
-        """Record a breach. The first one counts."""
-        if self._first_breach is None:
-            self._first_breach = f"{self._world.now:.3f} s: {what}"
+    def record_breach(self, said: str) -> None:
+        super().record_breach(f"{self._world.now:.3f} s: {said}")
 
     def check(self) -> None:
-        """Check all invariants. Raises `VmBreach`."""
+        """Check all invariants. Raises `HistoryBreach`."""
         self.check_all()
-        if self._first_breach is not None:
-            raise VmBreach(self._first_breach)
+        self.raise_first_breach()
+        check_processes(self._world.world.processes)
 
     def last_records(self) -> list[str]:
         return list(self._last_lines)
-
-    def digest(self) -> str:
-        return self._digest.hexdigest()
 
     def log_line(self, line: str) -> None:
         said = f"{self._world.now:.3f} {line}"
@@ -181,7 +167,7 @@ class VmWatchdog:
         elif kind == "binding":
             self.moves.check_binding(request.path.split("/")[-2])
         elif kind == "cancel":
-            self._happened["cancelled"] += 1
+            self._world.happened["cancelled"] += 1
             self.moves.record_cancellation(identity.user, *request.path.split("/")[-3::2])
         self.check_all()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from asyncio import Task
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -58,9 +57,9 @@ class Agent:
 class Agents:
     """All agents of one history."""
 
-    def __init__(self, place: VmHistoryWorld, happened: Counter[str], breach: Callable[[str], None]) -> None:
+    def __init__(self, place: VmHistoryWorld, breach: Callable[[str], None]) -> None:
         self._world = place
-        self._happened = happened
+        self._happened = place.happened
         self._breach = breach
         self._rng = Random(f"agents {place.rng.random()}")
         self._number = 0

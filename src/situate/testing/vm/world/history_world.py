@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 from prometheus_client import CollectorRegistry
 
 from situate.cluster.storage.effects import Identity
-from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.storage.watch import Watch
 from situate.kube.client import Client
 from situate.objects.messages import Request, Response
@@ -59,7 +58,6 @@ class VmHistoryWorld(VmWorld):
         """Listeners called with each process after its ledger has read the whole cluster, before its first decision."""
         self.applied_listeners: list[Callable[[VmMember], None]] = []
         """Listeners called with each process whose ledger has applied an event."""
-        self._known: dict[str, tuple[StoredObject, Obj]] = {}
         super().__init__(seed, setup, nodes=nodes, processes=processes)
         self.call("POST", "/api/v1/namespaces", {"metadata": {"name": IGNORED_NAMESPACE}})
         self.refusing_server = _RefusingServer(self, Random(f"refusals {seed}"))
@@ -70,18 +68,12 @@ class VmHistoryWorld(VmWorld):
 
     def objects(self, table: str) -> Iterator[Obj]:
         """Yield the present objects of a table. The caller must not change them: all callers share one decoded copy."""
-        return map(self._decode_object, self.cluster.api.store.table(table).sorted_objects())
+        return map(self.decode_object, self.cluster.api.store.table(table).sorted_objects())
 
     def object(self, table: str, namespace: str, name: str) -> Obj | None:
         """Return one present object or None. The caller must not change it."""
         stored = self.cluster.api.store.get(table, namespace, name)
-        return None if stored is None else self._decode_object(stored)
-
-    def _decode_object(self, stored: StoredObject) -> Obj:
-        known = self._known.get(stored.uid)
-        if known is None or known[0] is not stored:
-            known = self._known[stored.uid] = stored, stored.object()
-        return known[1]
+        return None if stored is None else self.decode_object(stored)
 
     def start_member(self) -> None:
         super().start_member()

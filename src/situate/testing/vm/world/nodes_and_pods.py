@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from functools import partial
 
 from situate.cluster.controllers.node.nodes import node as node_object
@@ -21,12 +20,10 @@ from situate.vm.model.resource_amounts import Amounts
 class NodesAndPods:
     """The nodes and plain pods of one history."""
 
-    def __init__(
-        self, place: VmHistoryWorld, watchdog: VmWatchdog, settings: VmHistorySettings, happened: Counter[str]
-    ) -> None:
+    def __init__(self, place: VmHistoryWorld, watchdog: VmWatchdog, settings: VmHistorySettings) -> None:
         self._world = place
         self._watchdog = watchdog
-        self._happened = happened
+        self._happened = place.happened
         self.nodes = {f"n{number}": cpus for number, cpus in enumerate(settings.nodes)}
         """By node name: its whole CPUs."""
         self.created_count = 0

@@ -7,7 +7,7 @@ migrations in place of NeonVM. Only the transport is replaced.
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -17,13 +17,12 @@ from prometheus_client import CollectorRegistry
 from situate.cluster.controllers import ControllerFactory, KubeletSettings, MachinerySettings
 from situate.cluster.controllers.node.nodes import node as node_object
 from situate.embedded.virtual_machines import VirtualMachineController
-from situate.framework.plugin_api.actions import BindByExtender
-from situate.framework.preemption.extenders import ExtenderReply
 from situate.kube.client import Client
 from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
 from situate.scheduler.metrics.metrics import SchedulerMetrics
+from situate.testing.scheduler.world import NoExtenders
 from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.vm.api.quantities import GIB, amounts_text
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, ENABLED_LABEL, REQUESTED, SCALING_UNIT
@@ -156,15 +155,11 @@ class VmWorld(ClusterWorld[VmController]):
     def start_member(self) -> None:
         """Start a process of vm."""
         identity, wire = self.new_identity("vm")
-        made: list[VmController] = []
         self.registry = CollectorRegistry()
-
-        def main() -> Coroutine[Any, Any, None]:
-            return _run(made)
-
-        process = self.world.start(identity, main)
-        made.append(
-            VmController(
+        self.add_member(
+            identity,
+            wire,
+            lambda _: VmController(
                 self.setup,
                 Client(wire),
                 Candidacy(NAMESPACE, identity, TIMES),
@@ -175,11 +170,10 @@ class VmWorld(ClusterWorld[VmController]):
                 ),
                 wall=self.wall,
                 rng=Random(f"{identity} {self.rng.random()}"),
-                extending=_NoExtenders(),
+                extending=NoExtenders(),
                 stopwatch=lambda: self.now,
-            )
+            ),
         )
-        self.members.append(Member(identity, process, wire, made[0]))
 
     def _record(
         self,
@@ -194,15 +188,3 @@ class VmWorld(ClusterWorld[VmController]):
         assert type_ in ("Normal", "Warning")
         self.events[reason] += 1
         self.notes.append((f"{regarding.kind} {regarding.name}", reason, message))
-
-
-class _NoExtenders:
-    async def ask(self, questions: object) -> list[ExtenderReply]:
-        raise AssertionError(f"no extender is configured for {questions}")
-
-    async def bind(self, action: BindByExtender) -> None:
-        raise AssertionError(f"no extender is configured to bind {action.pod}")
-
-
-async def _run(made: list[VmController]) -> None:
-    await made[0].run()

@@ -6,7 +6,6 @@ code. `situate.testing.vpod.decisions` checks each decision.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.store import Event
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.testing.histories.watchdog import HistoryBreach, Watchdog, check_processes
 from situate.testing.virtual_time.processes import ProcessState
 from situate.testing.vpod.invariants.decisions import breach_of, is_rebalance
 from situate.testing.vpod.invariants.demand import SourceDemand
@@ -30,20 +30,14 @@ from situate.vpod.model.vpod import WEIGHT_ANNOTATION_KEY, Key, ordinal_of
 from situate.vpod.placement.decide import Decision
 from situate.vpod.scaling.autoscaler import limit_replicas
 from situate.vpod.scaling.demand import pods_needed
-from situate.vpod.state.fairness_limits import Rule
 from situate.vpod.state.knative_json import differences
 from situate.vpod.state.state import State
 
 Counts = Mapping[str, int]
 _LEASES = "leases.coordination.k8s.io"
 _STATEFULSETS = "statefulsets.apps"
-_RULED_OUT = frozenset({Rule.QUOTA, Rule.FAIRNESS, Rule.WEIGHT})
 _ON_THE_WAY_S = 0.01
 """Maximum seconds from a decision to its write on the server. Periods begin with decisions, and writes are observed."""
-
-
-class VpodBreach(AssertionError):
-    """An invariant does not hold: vpod has a defect."""
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -71,8 +65,8 @@ class _SourceState:
     revision: int
 
 
-@dataclass(slots=True)
-class VpodWatchdog:
+@dataclass
+class VpodWatchdog(Watchdog):
     """Watches a world from its first moment on. It reads the server's store directly, which costs nothing."""
 
     world: VPodWorld
@@ -81,8 +75,6 @@ class VpodWatchdog:
 
     A smaller capacity or another writer caused the excess. It must not grow.
     """
-    writes: int = 0
-    """Number of writes by processes of vpod, without Leases and Events."""
     liveness: LivenessChecks = field(init=False)
     reservations: ReservationMemory = field(init=False)
     _outages: Outages = field(init=False)
@@ -104,9 +96,6 @@ class VpodWatchdog:
     """By process: its number of turns when its memory was checked last."""
     _evened_out: dict[str, tuple[float, int]] = field(default_factory=dict)
     """By process: the time of its last rebalancing, and the number of moves."""
-    _digest: Any = field(default_factory=hashlib.sha256)
-    _broken: str | None = None
-    """A breach by a process in its own turn, where a check must not raise."""
 
     def __post_init__(self) -> None:
         self.liveness = LivenessChecks(self.world)
@@ -122,22 +111,13 @@ class VpodWatchdog:
         self.world.audit_listeners.append(self._check_decision)
 
     def check(self) -> None:
-        """Check all rules after a step. Raises `VpodBreach`."""
-        if self._broken is not None:
-            raise VpodBreach(self._broken)
+        """Check all rules after a step. Raises `HistoryBreach`."""
+        self.raise_first_breach()
         self.check_capacity()
         _raise_breach(self.liveness.check())
         for member in self.world.members:
             self._check_memory(member)
-            if member.process.complaints:
-                raise VpodBreach(f"{member.identity}: asyncio complains: {member.process.complaints[0]}")
-            if (failure := member.process.failure()) is not None:
-                raise VpodBreach(f"{member.identity} ended: {failure!r}") from failure
-
-    def digest(self) -> str:
-        """Return a digest of every write so far: writer, time, request and answer status (S9)."""
-        digest: str = self._digest.hexdigest()
-        return digest
+        check_processes(self.world.world.processes)
 
     def record_outside_write(self, key: str) -> None:
         """Record that another writer changed this status.
@@ -180,7 +160,7 @@ class VpodWatchdog:
         foreign = self._unseen_units()
         for pod, units in over.items():
             if units > max(limit, self.excused.get(pod, 0)) + foreign.get(pod, 0):
-                raise VpodBreach(f"S1: {pod} holds {units} of {limit}: {self._describe_pod(pod)}")
+                raise HistoryBreach(f"S1: {pod} holds {units} of {limit}: {self._describe_pod(pod)}")
         decided = self._decided_loads()
         for pod, most in [*self.excused.items()]:
             now = max(self._units.get(pod, 0), decided.get(pod, 0))
@@ -262,7 +242,7 @@ class VpodWatchdog:
         self._outages.count_outages(state)
         found = differences(state, placing.rebuild_state(state.options, state.now))
         if found:
-            raise VpodBreach(f"S10: {member.identity}: the kept state differs from the rebuilt one: {found[:3]}")
+            raise HistoryBreach(f"S10: {member.identity}: the kept state differs from the rebuilt one: {found[:3]}")
 
     def _check_decision(self, member: str, state: State, decision: Decision) -> None:
         breach = self.liveness.check_decision(member, state, decision)
@@ -270,12 +250,12 @@ class VpodWatchdog:
             breach = (
                 breach or breach_of(state, decision) or self.reservations.check_first_decision(member, state, decision)
             )
-        if self._broken is None and breach is not None:
-            self._broken = f"{breach} ({member}, {self.world.now:.3f} s)"
+        if breach is not None:
+            self.record_breach(f"{breach} ({member}, {self.world.now:.3f} s)")
         group = self._groups.get(str(decision.key))
         if group is None or str(group.revision) != decision.resource_version:
             self.world.happened["decided on an old sight"] += 1
-        if self._broken is None and is_rebalance(state, decision):
+        if self._first_breach is None and is_rebalance(state, decision):
             self._count_moves(member, state, decision)
 
     def _count_moves(self, member: str, state: State, decision: Decision) -> None:
@@ -286,11 +266,11 @@ class VpodWatchdog:
         now, options = self.world.now, state.options.rebalance
         last, moves = self._evened_out.get(member, (float("-inf"), 0))
         if last < now < last + options.interval - _ON_THE_WAY_S:
-            self._broken = f"B7: {member} rebalances at {last:.3f} s and again at {now:.3f} s"
+            self.record_breach(f"B7: {member} rebalances at {last:.3f} s and again at {now:.3f} s")
         moves = sum(decision.moves.values()) + (moves if last == now else 0)
         allowed = options.allowed_moves(sum(entry.reserved_total for entry in state.vpods.values()))
         if moves > allowed:
-            self._broken = f"B7: {member} makes {moves} moves at {now:.3f} s, {allowed} are allowed"
+            self.record_breach(f"B7: {member} makes {moves} moves at {now:.3f} s, {allowed} are allowed")
         self._evened_out[member] = now, moves
 
     def _on_change(self, event: Event) -> None:
@@ -337,7 +317,7 @@ class VpodWatchdog:
         _raise_breach(self.liveness.check_write())
         if self._holder != identity.user:
             said = f"{identity.user} wrote {request.method} {request.path} while {self._holder} holds the Lease"
-            raise VpodBreach(f"S7: {said}")
+            raise HistoryBreach(f"S7: {said}")
         if request.path.endswith("/status"):
             self.check_capacity()
             self._check_published(request, identity)
@@ -365,12 +345,12 @@ class VpodWatchdog:
         if self._cut is not None and str(key) not in self._unseen:
             for pod in group.placements:
                 if self._cut[0] <= (ordinal_of(pod, STATEFULSET) or 0) < self._cut[1]:
-                    raise VpodBreach(f"B4: {key} is placed on {pod}, which has been removed")
+                    raise HistoryBreach(f"B4: {key} is placed on {pod}, which has been removed")
         if entry.short_since is None or not state.options.safe:
             return
         decided = {state.slots[o].name: n for o, n in (entry.reserved or {}).items()}
         if group.placements != decided:
-            raise VpodBreach(f"D18: {key} is short, {decided} are placed and {dict(group.placements)} are published")
+            raise HistoryBreach(f"D18: {key} is short, {decided} are placed and {dict(group.placements)} are published")
 
     def _check_scale(self, replicas: int, state: State | None) -> None:
         """Check B6: the scale does not fall below a recent rise of ours before the stabilization time is over.
@@ -390,7 +370,7 @@ class VpodWatchdog:
         self._rises = [rise for rise in self._rises if now - rise[0] < STABILIZATION_S - _ON_THE_WAY_S]
         for at, needed in self._rises:
             if replicas < needed:
-                raise VpodBreach(
+                raise HistoryBreach(
                     f"B6: the scale is cut from {before} to {replicas} {now - at:.3f} s after {needed} were needed"
                 )
         if self.world.settings.drain:
@@ -404,16 +384,16 @@ class VpodWatchdog:
             for pod in group.placements if key not in self._unseen else ():
                 ordinal = ordinal_of(pod, STATEFULSET)
                 if ordinal is not None and replicas <= ordinal < before:
-                    raise VpodBreach(f"{said} {key} is on {pod}")
+                    raise HistoryBreach(f"{said} {key} is on {pod}")
         for entry in state.vpods.values() if state is not None else ():
             for ordinal in entry.reserved or ():
                 if replicas <= ordinal < before:
-                    raise VpodBreach(f"{said} ordinal {ordinal} is reserved for {entry.key}")
+                    raise HistoryBreach(f"{said} ordinal {ordinal} is reserved for {entry.key}")
 
 
 def _raise_breach(breach: str | None) -> None:
     if breach is not None:
-        raise VpodBreach(breach)
+        raise HistoryBreach(breach)
 
 
 def unsatisfied_reason(watchdog: VpodWatchdog) -> str | None:

@@ -5,8 +5,7 @@ The processes run the shipped controller, client, reflectors, work queue and ele
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from random import Random
 from typing import Any, ClassVar, TypeAlias
 
@@ -22,8 +21,9 @@ from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.messages import Request, Response
 from situate.objects.settings.section import parse_section
+from situate.testing.histories.process_faults import ProcessFaults
 from situate.testing.virtual_time.world import ClusterWorld, Member
-from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, VpodHistorySettings
+from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, STORMS, VpodHistorySettings
 from situate.testing.vpod.world.counting_wire import CountingWire
 from situate.vpod.config.settings import StatefulSetSettings, served_kinds
 from situate.vpod.controller import VPodController
@@ -41,6 +41,8 @@ ROUND_S = 10.0
 STABILIZATION_S = 20.0
 SETTLE_S = 2.0
 TIMES = ElectionTimes(lease_s=15.0, renew_deadline_s=10.0, retry_s=6.0)
+TRIGGER_LIMIT_S = 30.0
+"""Seconds after which a planned kill of the leader is dropped if the leader sends no such write."""
 GROUPS = f"consumergroups.{INTERNAL_GROUP}"
 GROUPS_PATH = f"/apis/{INTERNAL_GROUP}/v1alpha1"
 
@@ -79,10 +81,7 @@ class VPodWorld(ClusterWorld[VPodController]):
         self.capacity = CAPACITY
         self.audit_listeners: list[Callable[[str, State, Decision], None]] = []
         """Listeners called with every decision of a process before it is remembered."""
-        self.happened: Counter[str] = Counter()
-        """How often each fault took effect and each kind of action occurred."""
-        self.pending_faults: list[Callable[[], None]] = []
-        """Functions that cancel planned faults, such as the death of a leader at its next write."""
+        self.process_faults = ProcessFaults(self, STORMS, trigger_limit_s=TRIGGER_LIMIT_S)
         self.executed_requests: dict[int, bool] = {}
         """By id of each open request: whether the server has answered it."""
         self.wires: dict[str, CountingWire] = {}
@@ -116,18 +115,13 @@ class VPodWorld(ClusterWorld[VPodController]):
         """Start a process of vpod."""
         identity, wire = self.new_identity("vpod")
         rng = Random(f"{identity} {self.rng.random()}")
-        made: list[VPodController] = []
-
-        def main() -> Coroutine[Any, Any, None]:
-            return self._run(made)
-
         self.wires = {each.identity: self.wires[each.identity] for each in self.members}
         self.wires[identity] = CountingWire(wire, self)
         client = Client(self.wires[identity])
-        process = self.world.start(identity, main)
-        # the controller makes asyncio primitives, which belong to the loop that is current when they are used
-        made.append(
-            VPodController(
+        self.add_member(
+            identity,
+            wire,
+            lambda _: VPodController(
                 self._statefulset_settings(),
                 client,
                 Candidacy(LEASE_NAMESPACE, identity, TIMES),
@@ -137,9 +131,8 @@ class VPodWorld(ClusterWorld[VPodController]):
                 rng=rng,
                 audit=lambda state, decision: self._on_decision(identity, state, decision),
                 served=served_kinds([self._statefulset_settings()]),
-            )
+            ),
         )
-        self.members.append(Member(identity, process, wire, made[0]))
 
     def answer(self, request: Request, now: float, identity: Identity) -> Response | Watch:
         """Answer a request of the network."""
@@ -153,10 +146,6 @@ class VPodWorld(ClusterWorld[VPodController]):
         settings = self._statefulset_settings()
         for member in self.members:
             member.process.loop.call_soon_threadsafe(member.controller.reconfigure, settings)
-
-    @staticmethod
-    async def _run(made: list[VPodController]) -> None:
-        await made[0].run()
 
     def _record(self, regarding: ObjectReference, _: str, reason: str, message: str) -> None:
         self.events[reason] += 1
@@ -206,24 +195,19 @@ class VPodWorld(ClusterWorld[VPodController]):
 
     def _create_objects(self) -> None:
         for definition in definitions():
-            self._create_object("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+            self.create_object("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         for name in (NAMESPACE, *TENANTS):
-            self._create_object("/api/v1/namespaces", {"metadata": {"name": name}})
+            self.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
         for number in range(NODES):
             labels = {"topology.kubernetes.io/zone": f"zone-{number % 3}"}
-            self._create_object("/api/v1/nodes", node_object(f"node-{number}", labels=labels))
-        self._create_object(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
+            self.create_object("/api/v1/nodes", node_object(f"node-{number}", labels=labels))
+        self.create_object(f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets", _statefulset())
         if self.settings.predicates:
-            self._create_object(
+            self.create_object(
                 f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": POLICY}, "data": _POLICY_DATA}
             )
         for _ in range(PROCESSES):
             self.start_member()
-
-    def _create_object(self, collection: str, content: dict[str, Any]) -> None:
-        answer = self.call("POST", collection, content)
-        if answer["kind"] == "Status":
-            raise AssertionError(f"{collection} refuses an initial object of the history: {answer['message']}")
 
 
 def _statefulset() -> dict[str, Any]:

@@ -71,7 +71,7 @@ class KubeVirtController:
         self._cluster = cluster
         self._pace = pace
 
-    def observe(self, change: Change, now: float) -> Iterator[Key]:  # noqa: ARG002  # the protocol's
+    def observe(self, change: Change, now: float) -> Iterator[Key]:  # the protocol's
         each, namespace = change.object, change.key[0]
         if change.resource == PODS:
             machine = next((owner["name"] for owner in _owners(each) if owner["kind"] == INSTANCE_KIND), "")
