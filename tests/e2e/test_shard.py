@@ -196,7 +196,7 @@ def test_the_printed_manifests_suffice_and_fence(sharded: Sharded) -> None:
         "the quick one is completed", lambda: sharded.reports()["quick"].get("status", {}), lambda s: "completedAt" in s
     )
     assert (done["successful"], done["reason"]) == (True, "Done")
-    eventually("the start-up check has told", lambda: "the fencing policy is enforced" in leader.log.read_text())
+    eventually("the start-up check has told", lambda: "fencing policy is enforced" in leader.log.read_text())
     eventually("what has failed is archived and deleted", lambda: "broken" not in sharded.reports())
     assert [*(sharded.folder / "archive").glob("*/*/broken/*.json")]
     checked = cluster.situate("check", "-f", str(sharded.file), kubeconfig=cluster.plane.folder / "admin.kubeconfig")

@@ -37,6 +37,7 @@ _DECIDE, _STATE, _DRAIN = (
 )
 _FACADE, _LEADING = "tests/vpod/test_facade.py", "tests/vpod/controller/test_leading.py"
 _WRITES, _AUTOSCALER = "tests/runtime/leadership/test_actuator.py", "tests/vpod/scaling/test_autoscaler.py"
+_LEADER = "tests/runtime/leadership/test_leader.py"
 
 _VPOD_GUARDS = (
     Mutation(
@@ -98,17 +99,17 @@ _VPOD_GUARDS = (
     Mutation(
         "leader-controller",
         "a process writes only while its Lease lasts (S7)",
-        "vpod/controller/controller.py",
-        "        if self._leadership is None or not self._leadership.is_valid():",
-        "        if self._leadership is None:",
+        "runtime/leadership/leader.py",
+        "    if leadership is None or not leadership.is_valid():",
+        "    if leadership is None:",
         (_LEADING,),
     ),
     Mutation(
         "standby-writes",
         "a process that does not lead writes nothing (S7)",
-        "vpod/controller/controller.py",
-        "        if self._leadership is None or not self._leadership.is_valid():",
-        "        if self._leadership is not None and not self._leadership.is_valid():",
+        "runtime/leadership/leader.py",
+        "    if leadership is None or not leadership.is_valid():",
+        "    if leadership is not None and not leadership.is_valid():",
         (_LEADING,),
     ),
     Mutation(
@@ -130,10 +131,26 @@ _VPOD_GUARDS = (
     Mutation(
         "term-ends-after-writes",
         "the Lease is released after the last answer (S7)",
-        "vpod/controller/controller.py",
-        "            await self._actuator.wait_answers()\n",
+        "runtime/leadership/leader.py",
+        "            await self.actuator.wait_answers()\n",
         "",
         (_LEADING,),
+    ),
+    Mutation(
+        "leader-client",
+        "a write that waited for its turn asks again whether it may leave (S7)",
+        "runtime/leadership/leader.py",
+        "context.client.with_write_check(self.check)",
+        "context.client",
+        (_LEADER,),
+    ),
+    Mutation(
+        "leader-relists",
+        "a term begins with lists that were asked for in it (D1)",
+        "runtime/leadership/leader.py",
+        "                await informers.relist()\n",
+        "",
+        (_LEADER,),
     ),
     Mutation(
         "drain-phase-2",

@@ -19,8 +19,8 @@ SHARDING_SUPERVISOR_GUARDS = (
         "sharding-leader-writes",
         "nothing is written when another supervisor may lead (S10)",
         "sharding/supervisor/controller/act/writer.py",
-        "        if not self._leadership.is_valid():\n            raise",
-        "        if False:\n            raise",
+        '        require_leadership(f"supervisor {self._scope.lease}", self._leadership)\n',
+        "        pass\n",
         (_SENDING,),
     ),
     Mutation(

@@ -415,7 +415,7 @@ SPOT_GUARDS = (
         "spot-policy-recorded",
         "the leader records each valid policy (P11)",
         "spot/controller/controller.py",
-        '            "valid policies": lambda: self._policies.run(self._guarded),\n',
+        '            "valid policies": lambda: self._policies.run(self.leader.client),\n',
         "",
         (f"{_STORIES}::test_a_typo_leaves_the_floor_in_force_whoever_leads",),
     ),

@@ -55,9 +55,9 @@ SPOT_PROCESS_GUARDS = (
     Mutation(
         "spot-process-one-answerer",
         "a process answers only while nobody else can lead, however long it slept (P1, I11)",
-        "spot/controller/controller.py",
-        "        return self._leadership is not None and self._leadership.is_valid()",
-        "        return self._leadership is not None",
+        "runtime/leadership/leader.py",
+        "        return self.leadership is not None and self.leadership.is_valid()",
+        "        return self.leadership is not None",
         (f"{_STORIES}::test_a_leader_that_slept_gives_no_answer_to_what_was_asked_meanwhile",),
     ),
     Mutation(

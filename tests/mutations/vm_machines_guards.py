@@ -126,9 +126,9 @@ VM_MACHINES_GUARDS = (
     Mutation(
         "machines-leader",
         "a process writes only while its Lease lasts (F4)",
-        "vm/emulator/controller/controller.py",
-        "        if self._leadership is None or not self._leadership.is_valid():\n",
-        "        if self._leadership is None:\n",
+        "runtime/leadership/leader.py",
+        "    if leadership is None or not leadership.is_valid():\n",
+        "    if leadership is None:\n",
         (_SHIPPED,),
     ),
 )

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 
@@ -52,6 +52,25 @@ LONGEST_MESSAGE: Final = 1024
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
+
+
+RecordEvent: TypeAlias = Callable[[ObjectReference, str, str, str], object]
+"""Records an Event: object, `NORMAL` or `WARNING`, reason, message. Never blocks and never raises."""
+
+
+class RecordActionEvent(Protocol):
+    """Records an Event that may name an action. Never blocks and never raises."""
+
+    def __call__(
+        self,
+        regarding: ObjectReference,
+        type_: str,
+        reason: str,
+        message: str,
+        action: str = "",
+        related: ObjectReference | None = None,
+        reporter: str = "",
+    ) -> None: ...
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.login.connection import Connection
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.settings.section import parse_section
+from situate.runtime.leadership.leader import ControllerContext
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.config.settings import SpotSettings
 from situate.spot.controller.controller import ProcessLocation, SpotController
@@ -83,13 +84,12 @@ class Playground:
         client = connect(Connection(server=self.server.url, source="the test", namespace=OURS), random.Random(1))
         made = SpotController(
             parsed,
-            client,
-            Candidacy(OURS, identity, times),
+            ControllerContext(
+                client, Candidacy(OURS, identity, times), lambda: datetime.now(UTC), random.Random(identity)
+            ),
             ProcessLocation(OURS, identity.partition("_")[0] if "_" in identity else ""),
             record=self.record,
             metrics=AdmissionMetrics(self.registries.setdefault(identity, CollectorRegistry())),
-            wall=lambda: datetime.now(UTC),
-            rng=random.Random(identity),
             token=lambda: f"{identity}-{next(self._tokens)}",
         )
         running = asyncio.create_task(made.run())

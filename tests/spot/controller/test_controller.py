@@ -137,7 +137,7 @@ async def test_a_pod_of_a_newer_revision_asks_for_the_lease_and_gets_it(playgrou
         async with playground.controller(f"{new}_x", port, PATIENT) as second:
             await playground.eventually("the new one answers", lambda: second.listener.listening)
             assert not first.listener.listening
-            assert not first.elector.is_leader()
+            assert not first.leader.is_leading()
 
             async def new_is_marked() -> bool:
                 return await marked() == [new]
@@ -146,7 +146,7 @@ async def test_a_pod_of_a_newer_revision_asks_for_the_lease_and_gets_it(playgrou
             await playground.call("POST", DEPLOYMENTS, workload("web", 4, "2"))
             assert await playground.classes_of("web", 4) == {"on-demand": 2, "spot": 2}
             assert first.not_ready() is None, "it stands by until it is stopped"
-            assert second.elector.is_leader()
+            assert second.leader.is_leading()
 
 
 @pytest.mark.rule("spot:P1")
@@ -165,8 +165,8 @@ async def test_a_pod_of_the_same_revision_leaves_the_lease_where_it_is(playgroun
         await playground.answers(first)
         async with playground.controller(f"{other}_x", port, PATIENT) as second:
             await playground.eventually("the second has seen everything", lambda: second.not_ready() is None)
-            await second._lease_requests.request_lease(second._elections)
-            assert first.elector.is_leader()
+            await second._lease_handover.request_lease()
+            assert first.leader.is_leading()
             assert not second.listener.listening
             lease = await playground.call("GET", f"/apis/coordination.k8s.io/v1/namespaces/{OURS}/leases/situate-spot")
             assert LEASE_REQUEST_ANNOTATION not in lease["metadata"].get("annotations", {})

@@ -193,7 +193,7 @@ def test_outside_of_its_windows_nothing_is_moved() -> None:
     looks: list[float] = []
 
     class Watched(Window):
-        def open_at(self, now: float) -> bool:
+        def is_open_at(self, now: float) -> bool:
             looks.append(now)
             return False
 
@@ -412,10 +412,10 @@ def test_a_conflict_is_reported_with_its_field() -> None:
 def test_a_leader_is_never_moved_by_policy_and_told_of_on_spot() -> None:
     of, given = deployment(2, "od:1 spot:1")
     around = MoveConstraints(leaders=frozenset({"web-spot-0"}))
-    found = decided((of, given), around=around)
+    found = decided((of, given), constraints=around)
     assert (moves(found), found.reports["uid-web"].blocked) == ([], BlockReason.HELD)
     assert [notice.reason for notice in found.notices] == ["LeaderOnSpot"]
-    assert decided((of, given[::-1]), around=MoveConstraints(leaders=frozenset({"web-od-0"}))).notices == ()
+    assert decided((of, given[::-1]), constraints=MoveConstraints(leaders=frozenset({"web-od-0"}))).notices == ()
 
 
 @pytest.mark.rule("spot:B41")

@@ -20,6 +20,7 @@ from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES
+from situate.runtime.leadership.leader import ControllerContext
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.vm.api.well_known import AUTO_MIGRATION_LABEL, DRAIN, MIGRATION_TIMES
 from situate.vm.backends.kubevirt import KubeVirtSystem
@@ -62,13 +63,12 @@ async def test_a_node_is_emptied_of_a_machine_of_kubevirt_and_older_versions_are
         registry = CollectorRegistry()
         controller = VmController(
             VmSetup(system=KubeVirtSystem()),
-            ours,
-            Candidacy(NAMESPACE, "vm-1", ElectionTimes()),
+            ControllerContext(
+                ours, Candidacy(NAMESPACE, "vm-1", ElectionTimes()), lambda: datetime.now(UTC), random.Random(1)
+            ),
             record=lambda *_: None,
             metrics=SchedulerMetrics(registry),
             vm_metrics=VmMetrics(registry, compat=False),
-            wall=lambda: datetime.now(UTC),
-            rng=random.Random(1),
             extending=_Nobody(),
         )
         task = asyncio.create_task(controller.run())

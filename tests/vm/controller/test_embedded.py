@@ -29,6 +29,7 @@ from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.login.connection import Connection
 from situate.kube.patches import MergePatch
 from situate.objects.resources import CUSTOMRESOURCEDEFINITIONS, NODES, PODS
+from situate.runtime.leadership.leader import ControllerContext
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.vm.api.quantities import GIB, amounts_text
 from situate.vm.api.well_known import (
@@ -73,13 +74,12 @@ async def vm(server: EmbeddedServer) -> AsyncIterator[Client]:
     registry, ours = CollectorRegistry(), connect(Connection(server.url, "vm"), random.Random(1), qps=1000)
     controller = VmController(
         VmSetup(),
-        ours,
-        Candidacy(NAMESPACE, "vm-1", ElectionTimes()),
+        ControllerContext(
+            ours, Candidacy(NAMESPACE, "vm-1", ElectionTimes()), lambda: datetime.now(UTC), random.Random(1)
+        ),
         record=lambda *_: None,
         metrics=SchedulerMetrics(registry),
         vm_metrics=VmMetrics(registry, compat=False),
-        wall=lambda: datetime.now(UTC),
-        rng=random.Random(1),
         extending=_Nobody(),
     )
     client = connect(Connection(server.url, "test"), random.Random(2), qps=1000)

@@ -10,12 +10,12 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.runtime.leadership.leader import NotLeading
 from situate.testing.virtual_time.network import NO_FAULTS, NetworkFaults
 from situate.testing.vpod.history import SetSource, VpodHistorySettings
 from situate.testing.vpod.invariants.rules import VpodWatchdog, unsatisfied_reason
 from situate.testing.vpod.run import perform
 from situate.testing.vpod.world.world import VPodMember, VPodWorld
-from situate.vpod.controller.controller import NotLeading
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def writes(member: VPodMember, what: str) -> list[Request]:
 def test_only_the_leader_may_write_and_only_while_its_lease_lasts(world: VPodWorld) -> None:
     _, leader = settled(world)
     (standby,) = [member for member in world.members if member is not leader]
-    leader.controller._may_write()
+    leader.controller.leader.check()
     with pytest.raises(NotLeading):
-        standby.controller._may_write()
+        standby.controller.leader.check()
     leader.process.pause()  # as after SIGSTOP: it does not know how late it is
     world.let_pass(40.0)
     with pytest.raises(NotLeading):
-        leader.controller._may_write()
+        leader.controller.leader.check()
 
 
 @pytest.mark.rule("vpod:S7")

@@ -58,12 +58,12 @@ class Placed:
         self.state = kept
         self.queue: WorkQueue[Key] = WorkQueue(rng=random.Random(1))
         self.asked: list[int | None] = []
-        self.statefulset_seen = asyncio.Event()
+        self.statefulset_event = asyncio.Event()
 
-    def asked_for(self, replicas: int | None) -> None:
+    def expect_replicas(self, replicas: int | None) -> None:
         self.asked.append(replicas)
 
-    def saw_replicas(self, *_: object) -> None:
+    def observe_replicas(self, *_: object) -> None:
         pass
 
 
@@ -117,7 +117,7 @@ def test_a_missing_statefulset_is_told_once_and_looked_for_ever_more_rarely() ->
     async def it_comes_and_goes() -> None:
         await asyncio.sleep(1800.0)
         loop.server.missing = False
-        loop.placing.statefulset_seen.set()  # the watch shows it
+        loop.placing.statefulset_event.set()  # the watch shows it
         await asyncio.sleep(1.0)
         seen.append(len(loop.server.read_at))
         loop.server.missing = True

@@ -48,6 +48,7 @@ from situate.kube.watch.store import Store
 from situate.objects.kinds.unstructured import Unstructured
 from situate.runtime.configuration.file import BadConfiguration, Configuration
 from situate.runtime.configuration.reload import ConfigurationFile, follow
+from situate.runtime.leadership.leader import ControllerContext
 from situate.runtime.metrics import Metrics
 from situate.runtime.process.health import Health, HealthServer
 from situate.runtime.process.logs import configure_logging
@@ -235,15 +236,10 @@ class _Composition:
         for entry in entries:
             controller = VPodController(
                 entry,
-                work,
-                self._candidacy,
+                self._context(work),
                 record=recorder.record_separately,
                 metrics=vpod_metrics,
-                wall=_utc_now,
-                rng=random.Random(),
-                election_client=self._elections,
                 workers=runtime.workers,
-                observe_election=metrics.observe_election,
                 served=served if entry is teller else None,
             )
             metrics.add_queue(controller.name, controller.queue)
@@ -264,16 +260,11 @@ class _Composition:
         client = self._make_client(runtime.client.qps, runtime.client.burst)
         controller = SpotController(
             settings,
-            client,
-            self._candidacy,
+            self._context(client),
             ProcessLocation(namespace, os.environ.get(POD_VARIABLE, "")),
             record=recorder.record,
             metrics=AdmissionMetrics(self._metrics.registry),
-            wall=_utc_now,
-            rng=random.Random(),
             token=lambda: os.urandom(8).hex(),
-            election_client=self._elections,
-            observe_election=self._metrics.observe_election,
         )
         self._health.add_readiness(controller.name, controller.not_ready)
         for reflector in controller.reflectors():
@@ -307,16 +298,11 @@ class _Composition:
         work = self._make_client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + _OTHER_CALLS)
         controller = SchedulerController(
             setup,
-            work,
-            self._candidacy,
+            self._context(work),
             record=recorder.record,
             metrics=self._scheduler_metrics(),
-            wall=_utc_now,
-            rng=random.Random(),
             rebuilding=pause_collector,
             extending=self._add_extender_client(setup.extenders, work),
-            election_client=self._elections,
-            observe_election=self._metrics.observe_election,
         )
         self._add_controller(controller, controller.informers.reflectors())
         return controller
@@ -333,19 +319,14 @@ class _Composition:
         work = self._make_client(setup.rate.qps, setup.rate.burst, setup.calls_in_flight + setup.workers + _OTHER_CALLS)
         controller = VmController(
             setup,
-            work,
-            self._candidacy,
+            self._context(work),
             record=recorder.record,
             metrics=self._scheduler_metrics(),
             vm_metrics=VmMetrics(
                 self._metrics.registry, compat=setup.rules.compat, node_labels=setup.node_metric_labels
             ),
-            wall=_utc_now,
-            rng=random.Random(),
             rebuilding=pause_collector,
             extending=self._add_extender_client((), work),
-            election_client=self._elections,
-            observe_election=self._metrics.observe_election,
         )
         self._add_controller(controller, controller.reflectors())
         self._manager.add(
@@ -370,6 +351,12 @@ class _Composition:
         for reflector in reflectors:
             self._metrics.add_reflector(reflector)
         self._manager.add(controller)
+
+    def _context(self, client: Client) -> ControllerContext:
+        """Return the context of one controller that works with this client."""
+        return ControllerContext(
+            client, self._candidacy, _utc_now, random.Random(), self._elections, self._metrics.observe_election
+        )
 
     def _scheduler_metrics(self) -> SchedulerMetrics:
         """Return the metrics that all schedulers of the process share."""

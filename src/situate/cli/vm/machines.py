@@ -19,6 +19,7 @@ from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
 from situate.kube.events import EventRecorder
 from situate.kube.login.connection import Connection
+from situate.runtime.leadership.leader import ControllerContext
 from situate.runtime.metrics import Metrics
 from situate.runtime.process.health import Health, HealthServer
 from situate.runtime.process.logs import configure_logging
@@ -79,15 +80,12 @@ async def _run(
     metrics.add_events(recorder)
     manager.add(recorder)
     controller = MachinesController(
-        client,
-        candidacy,
         settings,
+        ControllerContext(
+            client, candidacy, lambda: datetime.now(UTC), random.Random(), elections, metrics.observe_election
+        ),
         record=recorder.record,
-        wall=lambda: datetime.now(UTC),
-        rng=random.Random(),
         namespace=namespace,
-        election_client=elections,
-        observe_election=metrics.observe_election,
     )
     health.add_readiness(controller.name, controller.not_ready)
     metrics.add_queue(controller.name, controller.queue)

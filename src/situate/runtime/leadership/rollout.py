@@ -14,16 +14,15 @@ from typing import Final
 
 import structlog
 
-from situate.kube.client import Client
-from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
 from situate.kube.patches import MergePatch
-from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.reflectors import object_reflector
 from situate.kube.watch.store import Store
 from situate.objects.kinds.leases import Lease
 from situate.objects.kinds.meta import OwnerReference
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import LEASES
+from situate.runtime.leadership.leader import Leader, WatchedStores
 
 STEP_DOWN_PERIODS: Final = 3
 """Retry periods for which a Pod that released the Lease does not compete, so that the requesting Pod acquires it."""
@@ -37,8 +36,7 @@ class LeaseHandover:
 
     def __init__(
         self,
-        lease: LeaseName,
-        leases: Reflector[Lease],
+        leader: Leader,
         pods: Store[Pod],
         revision: Revision,
         *,
@@ -46,35 +44,47 @@ class LeaseHandover:
         pod: str,
         namespace: str,
     ) -> None:
-        """Take the caches and the names of this process.
+        """Take the leadership and the names of this process.
 
-        `leases` holds only this product's Lease. `wants` is the annotation. `pod` is this process's own Pod, in
-        `namespace`; empty outside a cluster.
+        `wants` is the annotation. `pod` is this process's own Pod, in `namespace`; empty outside a cluster.
         """
-        self._name = lease
-        self._leases = leases
+        assert leader.lease is not None, "without an election there is no Lease to hand over"
+        self._leader = leader
+        self._name = leader.lease
+        self.leases = object_reflector(
+            leader.context.client, LEASES, self._name.name, self._name.namespace, leader.context.rng
+        )
+        """A watch that holds only this product's Lease."""
         self._pods = pods
         self._revision_of = revision
         self._request_annotation = wants
         self._pod = pod
         self._namespace = namespace
-        self._log = structlog.get_logger().bind(lease=str(lease))
+        self._log = structlog.get_logger().bind(lease=str(self._name))
 
     @property
     def lease(self) -> Lease | None:
-        return self._leases.store.get(self._name.name, self._name.namespace)
+        return self.leases.store.get(self._name.name, self._name.namespace)
 
-    async def keep_requesting_lease(self, client: Client, leading: Callable[[], bool], every_s: float) -> None:
-        """Request the Lease while not leading. A task of a process whose caches are complete, until cancelled."""
+    async def keep_requesting_lease(self, informers: WatchedStores) -> None:
+        """Request the Lease while not leading, once the stores are complete. Run until cancelled.
+
+        So a Pod of a newer revision does not wait until the older one stops.
+        """
+        await informers.wait_synced()
         while self._pod:
-            if not leading():
+            if not self._leader.is_leading():
                 try:
-                    await self.request_lease(client)
+                    await self.request_lease()
                 except KubeError as problem:
                     self._log.warning("lease request failed", error=str(problem))
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(self._leader.times.retry_s)
 
-    async def request_lease(self, client: Client) -> None:
+    def yield_lease(self) -> None:
+        """Release the Lease, and do not compete until the requesting Pod has acquired it."""
+        self._leader.step_down(STEP_DOWN_PERIODS)
+
+    async def request_lease(self) -> None:
         """Request the Lease once, if a Pod of an older revision holds it.
 
         No request is made if a ready Pod of this revision or a newer one has made one.
@@ -87,7 +97,7 @@ class LeaseHandover:
             return
         wish = json.dumps({"pod": self._pod, "revision": mine}, separators=(",", ":"))
         patch = MergePatch({"metadata": {"annotations": {self._request_annotation: wish}}})
-        await client.patch(LEASES, self._name.name, patch, self._name.namespace)
+        await self._leader.election_client.patch(LEASES, self._name.name, patch, self._name.namespace)
         self._log.info("lease requested", holder=lease.spec.holder_identity)
 
     async def wait_for_request(self, changed: asyncio.Event, stopping: Callable[[], bool] = lambda: False) -> str:
@@ -115,7 +125,7 @@ class LeaseHandover:
             if seen is not None and seen.metadata.namespace == self._namespace:
                 wake()
 
-        self._leases.store.on_change(lambda _, __: wake())
+        self.leases.store.on_change(lambda _, __: wake())
         if self._pod:
             self._pods.on_change(changed)
 

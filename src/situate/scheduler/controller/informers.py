@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Final, TypeVar
 from situate.framework.plugin_api.catalog_keeper import CATALOG_RESOURCES
 from situate.kube.client import Client
 from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.reflectors import first_problem, relist_all, wait_all_synced
 from situate.kube.watch.store import Store
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.nodes import Node
@@ -87,27 +87,12 @@ class Informers:
         return all(reflector.store.synced for reflector in self._served_reflectors())
 
     async def wait_synced(self) -> None:
-        for reflector in self.reflectors():
-            if reflector in self.further:
-                await _wait_synced_or_unserved(reflector)
-            else:
-                await reflector.store.wait_synced()
+        await wait_all_synced((self.nodes, self.pods, *self.others.values()), self.further)
 
     async def relist(self) -> None:
         """Compare every store with fresh listings and repair it. Raises the client's errors."""
-        await asyncio.gather(*(reflector.relist() for reflector in self._served_reflectors()))
+        await relist_all(self._served_reflectors())
 
     def not_ready(self) -> str | None:
         """Return why pods cannot be placed yet; None once everything was listed."""
-        problems = (reflector.not_ready() for reflector in self._served_reflectors())
-        return next((problem for problem in problems if problem is not None), None)
-
-
-async def _wait_synced_or_unserved(reflector: Reflector[Any]) -> None:
-    seen = asyncio.ensure_future(reflector.store.wait_synced())
-    not_served = asyncio.ensure_future(reflector.not_served.wait())
-    try:
-        await asyncio.wait((seen, not_served), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        seen.cancel()
-        not_served.cancel()
+        return first_problem(self._served_reflectors())

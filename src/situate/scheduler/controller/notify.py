@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
 from situate.framework.engine.decisions import Placed, Refused
 from situate.framework.engine.messages import refusal
 from situate.framework.pod.pods import PodInfo, PodKey
-from situate.kube.events import NORMAL, WARNING, reference
-from situate.objects.kinds.events import ObjectReference
+from situate.kube.events import NORMAL, WARNING, RecordActionEvent, reference
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
@@ -25,25 +24,12 @@ PREEMPTING: Final = "Preempting"
 _NOT_UNDERSTOOD: Final = "NotUnderstood"
 
 
-class EventRecorder(Protocol):
-    """Writes an Event. Never blocks and never raises."""
-
-    def __call__(
-        self,
-        regarding: ObjectReference,
-        type_: str,
-        reason: str,
-        message: str,
-        action: str = "",
-        related: ObjectReference | None = None,
-        reporter: str = "",
-    ) -> None: ...
-
-
 class Notifier:
     """The reporter of one process."""
 
-    def __init__(self, metrics: SchedulerMetrics, record: EventRecorder, name: str, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, metrics: SchedulerMetrics, record: RecordActionEvent, name: str, clock: Callable[[], float]
+    ) -> None:
         """`name` is the first profile's, used as the reporter of Events on nodes."""
         self.metrics = metrics
         self._record = record

@@ -13,14 +13,13 @@ from prometheus_client import CollectorRegistry, Counter
 from situate.framework.engine.engine import Engine
 from situate.framework.preemption.extenders import ExtenderQuestion, ExtenderReply
 from situate.kube.client import Client
-from situate.kube.events import NORMAL, reference
+from situate.kube.events import NORMAL, RecordActionEvent, reference
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.kinds.nodes import Node
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS, ResourceType
 from situate.scheduler.controller.engine_feed import EngineFeed, ProblemReporter
 from situate.scheduler.controller.informers import Informers
-from situate.scheduler.controller.notify import EventRecorder
 from situate.scheduler.shadow.comparison import ComparedDecision, Consultation, Shadow, reject_consultation
 
 _CHECK_INTERVAL_S: Final = 1.0
@@ -98,7 +97,7 @@ class ShadowScheduler:
 class ShadowNotifier:
     """Metrics, log and optional Events of a shadow that runs for a long time."""
 
-    def __init__(self, registry: CollectorRegistry, record: EventRecorder | None) -> None:
+    def __init__(self, registry: CollectorRegistry, record: RecordActionEvent | None) -> None:
         """`record` writes Events on the pods; None writes none."""
         self._record = record
         self._decisions = Counter(

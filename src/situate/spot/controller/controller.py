@@ -6,29 +6,25 @@ Everything runs on one event loop and uses its time, so a simulated loop runs th
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import structlog
 
-from situate.kube.client import Client
-from situate.kube.election.election import Candidacy, ElectionEvent, Elector, Leadership
+from situate.kube.election.election import Leadership
 from situate.kube.election.lease_record import LeaseName
-from situate.kube.errors import KubeError
+from situate.kube.events import RecordEvent
 from situate.kube.watch.reflector import Reflector
-from situate.kube.watch.store import Store
+from situate.kube.watch.reflectors import object_reflector
 from situate.objects.kinds.config_maps import Secret
-from situate.objects.kinds.leases import Lease
-from situate.objects.kinds.meta import KubernetesObject, OwnerReference
+from situate.objects.kinds.meta import OwnerReference
 from situate.objects.kinds.unstructured import Unstructured
-from situate.objects.resources import LEASES, PODS, SECRETS, ResourceType
-from situate.runtime.leadership.actuator import Actuator
+from situate.objects.resources import PODS, SECRETS
+from situate.runtime.leadership.leader import ControllerContext, Leader
 from situate.runtime.leadership.leader_label import LeaderLabel, maintain_leader_label
-from situate.runtime.leadership.rollout import STEP_DOWN_PERIODS, LeaseHandover
-from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.leadership.rollout import LeaseHandover
 from situate.runtime.serving.certificates.issue import host_names
 from situate.runtime.serving.certificates.renewal_schedule import Generation
 from situate.runtime.serving.certificates.secret_controller import MUTATING, CertificateController, CertificateTarget
@@ -44,7 +40,7 @@ from situate.spot.controller.act.decision_loop import DecisionLoop
 from situate.spot.controller.act.gates import Gates
 from situate.spot.controller.act.labels import NodeLabeller
 from situate.spot.controller.act.live_recheck import LiveRecheck
-from situate.spot.controller.act.notify import EventRecorder, Notifier
+from situate.spot.controller.act.notify import Notifier
 from situate.spot.controller.act.refused_creates import RefusedCreates
 from situate.spot.controller.headroom_monitor import HeadroomMonitor
 from situate.spot.controller.metrics import MoveMetrics
@@ -72,9 +68,6 @@ from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.server.webhook_handler import AdmissionHandler
 from situate.spot.workloads.on_demand_policy import Policy
 
-T = TypeVar("T", bound=KubernetesObject)
-
-_PROMOTION_RETRY_S: Final = 1.0
 _SWEEP_S: Final = 0.25
 _SLOTS_PER_SWEEP: Final = 64
 """Slots of the ledger settled in one sweep, so that a sweep never delays an answer."""
@@ -84,10 +77,6 @@ _DRAIN_S: Final = 1.5
 
 def _https_listener(address: str, answer: AnswerReview) -> WebhookEndpoint:
     return Webhook(address, answer, path=WEBHOOK_PATH, setting="spot.webhook.address")
-
-
-class NotLeading(Retriable):
-    """A write that only the leader may make was about to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,46 +97,37 @@ class SpotController:
     def __init__(
         self,
         settings: SpotSettings,
-        client: Client,
-        candidacy: Candidacy,
+        context: ControllerContext,
         place: ProcessLocation,
         *,
-        record: EventRecorder,
+        record: RecordEvent,
         metrics: AdmissionMetrics,
-        wall: Callable[[], datetime],
-        rng: random.Random,
         token: Callable[[], str],
-        election_client: Client | None = None,
-        observe_election: Callable[[ElectionEvent], None] = lambda _: None,
         door: Callable[[str, AnswerReview], WebhookEndpoint] = _https_listener,
     ) -> None:
-        """`token`: returns a new token at each call, for reservations. `election_client`: client for the Lease.
+        """`token`: returns a new token at each call, for reservations.
 
         `door`: creates the listener from its address and the answering function; HTTPS except without a network.
         """
         self.settings = settings
         self.location = place
-        self._client = client
-        self._candidacy = candidacy
-        self._elections = election_client or client
+        client, rng = context.client, context.rng
         self._record = record
         self._metrics = metrics
         self._move_metrics = MoveMetrics(metrics.registry)
-        self._wall = wall
-        self._token = token
-        self._leadership: Leadership | None = None
+        self._wall = context.wall
         self._stopping = asyncio.Event()
         self._serving = False
         self._last_claim: tuple[str, datetime | None] | None = None  # claim of the Lease as last seen
         self._wake_event = asyncio.Event()
-        self._guarded = client.with_write_check(self._may_write)
+        self.leader = Leader(self.name, context, LeaseName(context.candidacy.namespace, NAME), self._lead)
         self.informers = Informers.create(client, rng, settings.owner_kinds)
         table = settings.table
         self.cache = FactsCache(
             self.informers,
             table,
             settings.rules(),
-            wall=lambda: wall().timestamp(),
+            wall=self._timestamp,
             nodes_changed=self._on_nodes_change,
             policies_changed=self._on_policies_change,
         )
@@ -164,24 +144,22 @@ class SpotController:
             self.constraints,
             self.capacity,
             lambda: self.settings,
-            wall=lambda: wall().timestamp(),
+            wall=self._timestamp,
             decided=lambda decision, situation: self._move_metrics.observe_decision(decision, situation, _now()),
         )
         for reflector in self.informers.reflectors():
             if reflector is not self.informers.nodes:  # nodes have heartbeats; the cache reports their real changes
                 reflector.store.on_change(lambda _, __: self.decision_loop.wake())
-        self._actuator = Actuator(self._may_write)
         self._refused_creates = RefusedCreates(self.live_reads.read, _now)
         self.informers.refusals.store.on_change(self._refused_creates.observe_event)
-        self._secrets: Reflector[Secret] = _object_reflector(client, SECRETS, CERTIFICATES, place.namespace, rng)
-        self._configurations: Reflector[Unstructured] = _object_reflector(
+        self._secrets: Reflector[Secret] = object_reflector(client, SECRETS, CERTIFICATES, place.namespace, rng)
+        self._configurations: Reflector[Unstructured] = object_reflector(
             client, MUTATING, configuration_name(place.namespace), None, rng
         )
-        self._leases: Reflector[Lease] = _object_reflector(client, LEASES, NAME, candidacy.namespace, rng)
         self.admission_handler = AdmissionHandler(
             self._admission_view,
             self.live_reads.read,
-            may_answer=self._may_answer,
+            may_answer=self.leader.is_leading,
             clock=_now,
             token=token,
             ledger=_empty_ledger(settings),
@@ -193,64 +171,51 @@ class SpotController:
             self.live_reads.read,
             record,
             token=token,
-            wall=lambda: wall().timestamp(),
+            wall=self._timestamp,
             metrics=metrics,
         )
         self._node_labeller = NodeLabeller(self.informers.nodes.store, lambda: self.settings)
         self.listener = door(settings.webhook.address, self.admission_handler.answer)
         self._upkeep = CertificateController(
             CertificateTarget(MUTATING, configuration_name(place.namespace), WEBHOOK, CERTIFICATES, place.namespace),
-            self._guarded,
+            self.leader.client,
             self._secrets,
             self._configurations,
             names=host_names(NAME, place.namespace),
             life_s=lambda: self.settings.webhook.certificate_life_s,
-            wall=lambda: wall().timestamp(),
+            wall=self._timestamp,
             serve=self._serve_with,
         )
         self._webhook_presence = WebhookPresence(self._configurations, configuration_name(place.namespace), WEBHOOK)
-        self._lease_requests = LeaseHandover(
-            LeaseName(candidacy.namespace, NAME),
-            self._leases,
+        self._lease_handover = LeaseHandover(
+            self.leader,
             self.informers.pods.store,
             self._revision,
             wants=LEASE_REQUEST_ANNOTATION,
             pod=place.pod,
             namespace=place.namespace,
         )
-        self._lease_requests.on_change(self._on_lease_change)
+        self._lease_handover.on_change(self._on_lease_change)
         self._interruption_record = InterruptionRecord(
             self.cache.cluster.nodes,
-            self._leases.store,
-            candidacy.namespace,
-            wall=lambda: wall().timestamp(),
+            self._lease_handover.leases.store,
+            context.candidacy.namespace,
+            wall=self._timestamp,
         )
         self._headroom_monitor = HeadroomMonitor(
             self._move_metrics, self.capacity.capacity_for_plan, lambda: self._interruption_record.history
-        )
-        self.elector = Elector(
-            self._elections,
-            LeaseName(candidacy.namespace, NAME),
-            candidacy.identity,
-            self._lead,
-            wall_clock=wall,
-            rng=rng,
-            times=candidacy.times,
-            observe=observe_election,
         )
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
         """Watch the cluster and take part in leader election. Raises unexpected exceptions."""
         try:
-            async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(each.run(), name=each.name) for each in self.reflectors()]
-                beside.append(group.create_task(self._request_lease(), name="lease request"))
-                beside.append(group.create_task(self.gates.alert(), name="gated pods"))
-                beside.append(group.create_task(self._report_webhook_presence(), name="webhook configuration"))
-                await group.create_task(self.elector.run(), name=self.elector.name)
-                for task in beside:
-                    task.cancel()
+            await self.leader.run(
+                self.reflectors(),
+                self._lease_handover.keep_requesting_lease(self.informers),
+                self.gates.alert(),
+                self._report_webhook_presence(),
+            )
         finally:
             await self.live_reads.close()
 
@@ -260,7 +225,7 @@ class SpotController:
         if self._serving:
             self._wake_event.set()
         else:
-            self.elector.stop()
+            self.leader.stop()
 
     def reflectors(self) -> Sequence[Reflector[Any]]:
         return (
@@ -269,7 +234,7 @@ class SpotController:
             *self.capacity.storage,
             self._secrets,
             self._configurations,
-            self._leases,
+            self._lease_handover.leases,
             self._policies.reflector,
         )
 
@@ -278,7 +243,7 @@ class SpotController:
         problem = self.informers.not_ready()
         if problem is not None:
             return problem
-        if self.elector.is_leader() and not self.listener.listening:
+        if self.leader.is_leading() and not self.listener.listening:
             return "this process leads, but its webhook does not listen yet"
         return None
 
@@ -293,9 +258,8 @@ class SpotController:
         self.decision_loop.wake()
         self._node_labeller.wake()
 
-    async def _lead(self, leadership: Leadership) -> None:
+    async def _lead(self, _: Leadership) -> None:
         """Run one term. The webhook answers only after a fresh list of everything that counts."""
-        self._leadership = leadership
         try:
             await self._promote()
             async with asyncio.TaskGroup() as group:
@@ -305,23 +269,21 @@ class SpotController:
                     group.create_task(self._mark_when_listening(), name="leader label"),
                     group.create_task(self._sweep_ledger(), name="ledger"),
                     group.create_task(self._run_decision_loop(), name="moves"),
-                    group.create_task(self.gates.run(self._guarded, self._actuator), name="gates"),
+                    group.create_task(self.gates.run(self.leader.client, self.leader.actuator), name="gates"),
                     *(
                         group.create_task(restart_on_error(name, run), name=name)
                         for name, run in self._term_tasks().items()
                     ),
                 ]
                 self._serving = True
-                asking = await self._lease_requests.wait_for_request(self._wake_event, self._stopping.is_set)
+                asking = await self._lease_handover.wait_for_request(self._wake_event, self._stopping.is_set)
                 await self.listener.drain(_DRAIN_S)
                 if asking:
-                    self.elector.step_down(STEP_DOWN_PERIODS * self._candidacy.times.retry_s)
+                    self._lease_handover.yield_lease()
                 for task in tasks:
                     task.cancel()
         finally:
-            await self._actuator.wait_answers()
             self._serving = False
-            self._leadership = None
             self._metrics.lease_held.set(0)
             self._move_metrics.clear()
 
@@ -329,22 +291,14 @@ class SpotController:
         """Return the tasks of a term besides answering, moving and opening gates."""
         return {
             "refused pods": lambda: self._refused_creates.run(self._change_ledger),
-            "interruptions": lambda: self._interruption_record.run(self._guarded),
-            "valid policies": lambda: self._policies.run(self._guarded),
+            "interruptions": lambda: self._interruption_record.run(self.leader.client),
+            "valid policies": lambda: self._policies.run(self.leader.client),
             "wave capacity": self._headroom_monitor.run,
-            "node labels": lambda: self._node_labeller.run(self._guarded, self._actuator),
+            "node labels": lambda: self._node_labeller.run(self.leader.client, self.leader.actuator),
         }
 
     async def _promote(self) -> None:
-        await self.informers.wait_synced()
-        while True:
-            try:
-                await self.informers.relist()
-                await self._policies.read()
-                break
-            except KubeError as problem:
-                self._log.warning("initial list failed, retrying", error=str(problem))
-            await asyncio.sleep(_PROMOTION_RETRY_S)
+        await self.leader.relist(self.informers, self._policies.read)
         for resource in self.informers.unserved_kinds():
             self._log.warning(
                 "workloads not served by the cluster, waiting for their definition",
@@ -365,15 +319,19 @@ class SpotController:
             self._move_metrics.count_attempt(attempt)
 
         attempting = ActionExecutor(
-            self._guarded,
-            self._actuator,
-            LiveRecheck(self._client, self.cache.cluster, lambda: self.settings.table, self.cache.node_facts),
+            self.leader.client,
+            self.leader.actuator,
+            LiveRecheck(self.leader.client, self.cache.cluster, lambda: self.settings.table, self.cache.node_facts),
             DepartureCallbacks(self._record_leaving, self._record_staying),
             self.cache.cluster,
-            wall=lambda: self._wall().timestamp(),
+            wall=self._timestamp,
         )
         conditions = ConditionWriter(
-            self._guarded, self._actuator, self.informers.pods.store, self.cache.cluster, self._wall
+            self.leader.client,
+            self.leader.actuator,
+            self.informers.pods.store,
+            self.cache.cluster,
+            self._wall,
         )
         history = await self._interruption_record.read_history()
         pools = restore_pools(history, self.cache.cluster.nodes, self.settings.limits())
@@ -389,7 +347,7 @@ class SpotController:
 
     async def _mark_when_listening(self) -> None:
         await self.listener.wait_listening()
-        namespace, guarded = self.location.namespace, self._guarded
+        namespace, guarded = self.location.namespace, self.leader.client
         mark = LeaderLabel(namespace, self.location.pod, LEADER_LABEL, "true")
         await maintain_leader_label(mark, guarded, lambda pod, patch: guarded.patch(PODS, pod, patch, namespace))
 
@@ -412,18 +370,11 @@ class SpotController:
     def _on_lease_change(self) -> None:
         """Wake the elector at each change of the Lease, so that a candidate waits no longer than needed."""
         self._wake_event.set()
-        lease = self._lease_requests.lease
+        lease = self._lease_handover.lease
         claim = (lease.spec.holder_identity, lease.spec.renew_time) if lease is not None else None
         if claim != self._last_claim:
             self._last_claim = claim
-            self.elector.wake()
-
-    async def _request_lease(self) -> None:
-        """Request the Lease if this pod has a newer revision, so that it need not wait for the old pod's end."""
-        await self.informers.wait_synced()
-        await self._lease_requests.keep_requesting_lease(
-            self._elections, self.elector.is_leader, self._candidacy.times.retry_s
-        )
+            self.leader.wake()
 
     async def _report_webhook_presence(self) -> None:
         """Warn while the webhook is not installed: pods then have no class, and nothing fails."""
@@ -448,12 +399,8 @@ class SpotController:
         replica_set = self.cache.cluster.replica_sets.get(controller.uid)
         return None if replica_set is None else replica_set.number
 
-    def _may_answer(self) -> bool:
-        return self._leadership is not None and self._leadership.is_valid()
-
-    def _may_write(self) -> None:
-        if not self._may_answer():
-            raise NotLeading(f"{self.name}: another process may lead now, so nothing is written", after_s=1.0)
+    def _timestamp(self) -> float:
+        return self._wall().timestamp()
 
     def _serve_with(self, generation: Generation) -> None:
         self.listener.serve_with(generation)
@@ -461,7 +408,7 @@ class SpotController:
 
     def _admission_view(self, live: LiveRead | None) -> AdmissionView:
         if self._admission_settings is None:
-            epoch = self._leadership.term if self._leadership is not None else 0
+            epoch = self.leader.leadership.term if self.leader.leadership is not None else 0
             doomed = nodes_to_avoid(self.cache.cluster.nodes.values())
             self._admission_settings = self.settings.admission_settings(epoch, doomed, self.location.namespace)
         return AdmissionView(self.cache.cluster, self._admission_settings, self.cache.memories, live)
@@ -481,14 +428,6 @@ class SpotController:
         self._drop_admission_settings()
         self.decision_loop.wake()
         self._interruption_record.wake()
-
-
-def _object_reflector(
-    client: Client, resource: ResourceType[T], name: str, namespace: str | None, rng: random.Random
-) -> Reflector[T]:
-    """Create a reflector of one object."""
-    store: Store[T] = Store(f"{resource.group_resource} {name}")
-    return Reflector(client, resource, store, rng=rng, namespace=namespace, field_selector=f"metadata.name={name}")
 
 
 def _empty_ledger(settings: SpotSettings) -> Ledger:

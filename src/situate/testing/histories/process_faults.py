@@ -183,8 +183,7 @@ class ProcessFaults(Generic[C]):
         A leader paused longer than its Lease believes that it leads until it reads the clock.
         """
         if member.process.state is ProcessState.PAUSED:
-            elector = member.controller.elector
-            self._world.happened["stale leader woke up"] += elector is not None and not elector.is_leader()
+            self._world.happened["stale leader woke up"] += not member.controller.leader.is_leading()
             member.process.resume()
 
 

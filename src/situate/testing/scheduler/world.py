@@ -21,6 +21,7 @@ from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
 from situate.plugins.registry import registry
+from situate.runtime.leadership.leader import ControllerContext
 from situate.scheduler.config.settings import SchedulerSettings
 from situate.scheduler.config.setup import Setup, set_up
 from situate.scheduler.controller.action_writer import ExtenderClient
@@ -126,12 +127,14 @@ class SchedulerWorld(ClusterWorld[SchedulerController]):
             wire,
             lambda _: SchedulerController(
                 self.setup,
-                Client(wire),
-                Candidacy(NAMESPACE, identity, TIMES),
+                ControllerContext(
+                    Client(wire),
+                    Candidacy(NAMESPACE, identity, TIMES),
+                    self.wall,
+                    Random(f"{identity} {self.rng.random()}"),
+                ),
                 record=self._record,
                 metrics=SchedulerMetrics(self.registry),
-                wall=self.wall,
-                rng=Random(f"{identity} {self.rng.random()}"),
                 extending=self._extender_client,
                 stopwatch=lambda: self.now,
             ),

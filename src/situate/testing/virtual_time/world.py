@@ -22,8 +22,8 @@ from situate.cluster.storage.effects import ADMIN, Identity
 from situate.cluster.storage.names import NameGenerator
 from situate.cluster.storage.stored_object import StoredObject
 from situate.cluster.storage.watch import Watch
-from situate.kube.election.election import Elector
 from situate.objects.messages import Request, Response
+from situate.runtime.leadership.leader import Leader
 from situate.sim.timeline import ScheduledCall
 from situate.testing.virtual_time.network import Network, Wire
 from situate.testing.virtual_time.processes import Process, ProcessState, World
@@ -41,7 +41,7 @@ class Controller(Protocol):
     """The interface that every product's controller has."""
 
     @property
-    def elector(self) -> Elector | None: ...
+    def leader(self) -> Leader: ...
 
     def stop(self) -> None: ...
 
@@ -64,7 +64,7 @@ class Member(Generic[C]):
     def leads(self) -> bool:
         """Return whether this member leads now, by its own account."""
         running = self.process.state is ProcessState.RUNNING
-        return running and self.controller.elector is not None and self.controller.elector.is_leader()
+        return running and self.controller.leader.is_leading()
 
 
 class ClusterWorld(ABC, Generic[C]):

@@ -7,7 +7,6 @@ event loop and uses its time, so a simulated loop runs the same code.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -21,22 +20,19 @@ from situate.framework.engine.engine import Engine
 from situate.framework.pod.pods import PodInfo
 from situate.framework.queue.queued_pod import QueueState
 from situate.kube.client import Client
-from situate.kube.election.election import Candidacy, ElectionEvent, Elector
-from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
+from situate.kube.events import RecordActionEvent
 from situate.kube.queries.server_version import server_version
 from situate.kube.watch.reflector import Reflector
-from situate.kube.watch.store import Store
-from situate.objects.kinds.leases import Lease
 from situate.objects.kinds.meta import OwnerReference
-from situate.objects.resources import LEASES, PODS, REPLICASETS
+from situate.objects.resources import PODS, REPLICASETS
 from situate.runtime.leadership.actuator import Actuator
+from situate.runtime.leadership.leader import ControllerContext, Leader
 from situate.runtime.leadership.leader_label import LeaderLabel, maintain_leader_label
-from situate.runtime.leadership.rollout import STEP_DOWN_PERIODS, LeaseHandover
+from situate.runtime.leadership.rollout import LeaseHandover
 from situate.runtime.reconcile.outcomes import BrokenInvariant
 from situate.scheduler.controller.action_writer import ExtenderClient
-from situate.scheduler.controller.controller import NotLeading, SchedulerController
-from situate.scheduler.controller.notify import EventRecorder
+from situate.scheduler.controller.controller import SchedulerController
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.vm.api.well_known import SCHEDULER_LABEL, WANTS
 from situate.vm.config.settings import CERTIFICATE_LIFE_S
@@ -72,77 +68,75 @@ class VmController:
     def __init__(
         self,
         setup: VmSetup,
-        client: Client,
-        candidacy: Candidacy,
+        context: ControllerContext,
         *,
-        record: EventRecorder,
+        record: RecordActionEvent,
         metrics: SchedulerMetrics,
         vm_metrics: VmMetrics,
-        wall: Callable[[], datetime],
-        rng: random.Random,
         extending: ExtenderClient,
-        election_client: Client | None = None,
-        observe_election: Callable[[ElectionEvent], None] = lambda _: None,
         stopwatch: Callable[[], float] = time.perf_counter,
         rebuilding: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """Arguments as for `SchedulerController`."""
         self.setup = setup
         rules = setup.rules
-        self._wall = wall
-        self._clock = Clock(wall)
+        self._context = context
+        self._clock = Clock(context.wall)
         self._stopwatch = stopwatch
-        self._rng = rng
         self._metrics = vm_metrics
         self._system = setup.system
         self._backend = setup.system.backend(rules)
-        self.informers = VmInformers.create(client, rng, self._system, self._backend)
+        self.informers = VmInformers.create(context.client, context.rng, self._system, self._backend)
         self.ledger = Ledger(rules, self._clock.now, self._may_write)
         self._ledger_changed = asyncio.Event()
         self.ledger.listeners.append(self._ledger_changed.set)
         self._notifier = Notifier(self.informers, record)
         self.observer = Observer(self.informers, self._system, self._backend, self.ledger, self._notifier)
-        plugin = VirtualMachines(self.ledger, self._system, self.observer.read_pod, rng.getrandbits(32))
+        plugin = VirtualMachines(self.ledger, self._system, self.observer.read_pod, context.rng.getrandbits(32))
         self._engine: Engine | None = None
         self._wake_scheduler: Callable[[], None] = lambda: None
         self._applier: Applier | None = None
         self.actuator: Actuator | None = None
         """Sender of the writes of this term; None while this process does not lead."""
+        self.scheduler = SchedulerController(
+            scheduler_setup(setup, plugin),
+            context,
+            record=record,
+            metrics=metrics,
+            extending=extending,
+            stopwatch=stopwatch,
+            rebuilding=rebuilding,
+            name=self.name,
+            informers=self.informers.all,
+            embedded_product=self,
+        )
         self.certificates: Certificates | None = None
         self._eviction_webhook: EvictionWebhook | None = None
         if setup.issues_certificate or setup.evictions is not None:
             # import the web server and cryptography only for certificates of the installation
             from situate.vm.server.certificates import Certificates
 
-            guarded = client.with_write_check(self._require_leadership)
             self.certificates = Certificates(
-                guarded,
+                self.leader.client,
                 namespace=setup.namespace,
                 life_s=CERTIFICATE_LIFE_S if setup.evictions is None else setup.evictions.certificate_life_s,
                 for_webhook=setup.evictions is not None,
-                wall=wall,
-                rng=rng,
+                wall=context.wall,
+                rng=context.rng,
             )
         if self.certificates is not None and setup.evictions is not None:
             from situate.vm.server.eviction_webhook import EvictionWebhook
 
             self._eviction_webhook = EvictionWebhook(
-                setup.evictions, self, guarded, self._notify, self.certificates, call_timeout_s=setup.call_timeout_s
+                setup.evictions,
+                self,
+                self.leader.client,
+                self._notify,
+                self.certificates,
+                call_timeout_s=setup.call_timeout_s,
             )
-        self._elections = election_client or client
-        self._times = candidacy.times
-        lease = LeaseName(candidacy.namespace, setup.lease_name)
-        self._leases: Reflector[Lease] = Reflector(
-            client,
-            LEASES,
-            Store(f"leases {lease}"),
-            rng=rng,
-            namespace=lease.namespace,
-            field_selector=f"metadata.name={lease.name}",
-        )
-        self._standing = LeaseHandover(
-            lease,
-            self._leases,
+        self._lease_handover = LeaseHandover(
+            self.leader,
             self.informers.all.pods.store,
             self._revision,
             wants=WANTS,
@@ -150,24 +144,7 @@ class VmController:
             namespace=setup.namespace,
         )
         self._rollout = asyncio.Event()
-        self._standing.on_change(self._rollout.set)
-        self.scheduler = SchedulerController(
-            scheduler_setup(setup, plugin),
-            client,
-            candidacy,
-            record=record,
-            metrics=metrics,
-            wall=wall,
-            rng=rng,
-            extending=extending,
-            election_client=election_client,
-            observe_election=observe_election,
-            stopwatch=stopwatch,
-            rebuilding=rebuilding,
-            name=self.name,
-            informers=self.informers.all,
-            embedded_product=self,
-        )
+        self._lease_handover.on_change(self._rollout.set)
         vm_metrics.set_ledger(
             self.ledger,
             lambda: self._engine is not None,
@@ -177,13 +154,11 @@ class VmController:
 
     async def run(self) -> None:
         """Run all tasks of the process. Raises internal errors."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._warn_if_not_served(each)) for each in self.informers.all.further]
-            tasks += [group.create_task(each.run(), name=each.name) for each in self._own_reflectors()]
-            tasks.append(group.create_task(self._request_lease(), name="asking for the lease"))
-            await group.create_task(self.scheduler.run())
-            for task in tasks:
-                task.cancel()
+        await self.scheduler.run(
+            self._own_reflectors(),
+            *map(self._warn_if_not_served, self.informers.all.further),
+            self._lease_handover.keep_requesting_lease(self.informers.all),
+        )
 
     def stop(self) -> None:
         """End `run` in order: calls in flight are answered or refused, and the Lease is released."""
@@ -200,13 +175,14 @@ class VmController:
     def _own_reflectors(self) -> Iterator[Reflector[Any]]:
         """Return the reflectors of the process itself, not of its decisions."""
         if self.setup.pod:
-            yield self._leases
+            yield self._lease_handover.leases
         if self.certificates is not None:
             yield from self.certificates.reflectors()
 
     @property
-    def elector(self) -> Elector | None:
-        return self.scheduler.elector
+    def leader(self) -> Leader:
+        """The scheduler's leadership, which both share."""
+        return self.scheduler.leader
 
     def begin(self, engine: Engine, stir: Callable[[], None]) -> None:
         """Begin a term: build the ledger from fresh lists, without any grant yet (C30, B43).
@@ -244,8 +220,8 @@ class VmController:
             self._notifier,
             self._metrics,
             wake=self._activate_rejected_pods,
-            wall=self._wall,
-            rng=self._rng,
+            wall=self._context.wall,
+            rng=self._context.rng,
             call_timeout_s=self.setup.call_timeout_s,
         )
         async with asyncio.TaskGroup() as group:
@@ -280,17 +256,9 @@ class VmController:
             mark, client, lambda pod, patch: actuator.write(client.patch(PODS, pod, patch, namespace))
         )
 
-    async def _request_lease(self) -> None:
-        """Ask for the Lease once caught up: a Pod of a newer revision does not wait until the old one stops (B44)."""
-        await self.informers.all.wait_synced()
-        elector = self.elector
-        assert elector is not None
-        await self._standing.keep_requesting_lease(self._elections, elector.is_leader, self._times.retry_s)
-
     async def _yield_lease(self) -> None:
-        await self._standing.wait_for_request(self._rollout)
-        assert self.elector is not None
-        self.elector.step_down(STEP_DOWN_PERIODS * self._times.retry_s)
+        await self._lease_handover.wait_for_request(self._rollout)
+        self._lease_handover.yield_lease()
 
     def _revision(self, controller: OwnerReference, namespace: str) -> int | None:
         """Return the revision of a Deployment from its ReplicaSet."""
@@ -304,20 +272,12 @@ class VmController:
         self._notifier.notify(told)
         self._metrics.count_event(told.reason)
 
-    def _require_leadership(self) -> None:
-        """Raise unless this process leads now."""
-        if self.actuator is None:
-            raise NotLeading(
-                f"the {self.name}: another process may be the leader now, so nothing is written", after_s=1.0
-            )
-        self.actuator.check()
-
     def end(self) -> None:
         self.observer.end()
         self._engine = self._applier = self.actuator = None
 
     def _may_write(self) -> bool:
-        return self.scheduler.may_write()
+        return self.leader.is_leading()
 
     async def _submit_actions(self, performing: Applier) -> None:
         """Submit the actions of each event, and of time when it is due."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
 
-from situate.kube.events import NORMAL, WARNING, reference
+from situate.kube.events import NORMAL, WARNING, RecordEvent, reference
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import PODS, ResourceType
@@ -15,9 +14,6 @@ from situate.vm.api.parse_errors import ParseError
 from situate.vm.controller.informers import VmInformers
 from situate.vm.model.actions import Notify
 from situate.vm.model.pods_and_nodes import Ref
-
-RecordEvent = Callable[[ObjectReference, str, str, str], None]
-"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 
 _NOT_UNDERSTOOD: Final = "NotUnderstood"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from situate.kube.client import Client
 from situate.kube.watch.reflector import Reflector
-from situate.kube.watch.store import Store
+from situate.kube.watch.reflectors import object_reflector
 from situate.objects.kinds.config_maps import Secret
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import SECRETS
@@ -52,23 +52,10 @@ class Certificates:
         self._loaded: Generation | None = None
         self._issued = asyncio.Event()
         self._changed = asyncio.Event()
-        self.secrets: Reflector[Secret] = Reflector(
-            client,
-            SECRETS,
-            Store(f"secrets {CERTIFICATES}"),
-            rng=rng,
-            namespace=namespace,
-            field_selector=f"metadata.name={CERTIFICATES}",
-        )
+        self.secrets: Reflector[Secret] = object_reflector(client, SECRETS, CERTIFICATES, namespace, rng)
         self.configurations: Reflector[Unstructured] | None = None
         if for_webhook:
-            self.configurations = Reflector(
-                client,
-                VALIDATING,
-                Store(f"validating webhooks {self.configuration}"),
-                rng=rng,
-                field_selector=f"metadata.name={self.configuration}",
-            )
+            self.configurations = object_reflector(client, VALIDATING, self.configuration, None, rng)
         self._upkeep = CertificateController(
             CertificateTarget(VALIDATING, self.configuration, WEBHOOK, CERTIFICATES, namespace),
             client,

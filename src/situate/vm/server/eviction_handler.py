@@ -14,6 +14,7 @@ import structlog
 
 from situate.objects.kinds.pods import Pod
 from situate.objects.reviews.admission import NoReview
+from situate.runtime.leadership.leader import NotLeading
 from situate.runtime.serving.webhook_server import Reply
 from situate.vm.api.eviction_request import evacuation_text
 from situate.vm.api.patches import annotate
@@ -24,7 +25,7 @@ from situate.vm.model.actions import Notify
 from situate.vm.model.pods_and_nodes import Evacuation, Ref
 from situate.vm.protocol.eviction_review import EvictionReview, allow_response, read_eviction_review, refuse_response
 from situate.vm.server.permit_handler import NOT_LEADING
-from situate.vm.server.request_context import NotLeading, NotWritten, RequestContext
+from situate.vm.server.request_context import NotWritten, RequestContext
 
 _MAX_REPORTED: Final = 4096
 _NUMBER: Final = re.compile(r"\d+")

@@ -11,6 +11,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from situate.objects.kinds.pods import Pod
+from situate.runtime.leadership.leader import NotLeading
 from situate.vm.api.pods import machine_ref
 from situate.vm.backends.neonvm import MACHINES
 from situate.vm.ledger.grants.resource_requests import is_overtaken
@@ -34,7 +35,7 @@ from situate.vm.protocol.permit_response import (
     unreadable_pod_answer,
 )
 from situate.vm.server.change_notifier import ChangeNotifier
-from situate.vm.server.request_context import NotInTime, NotLeading, NotWritten, RequestContext
+from situate.vm.server.request_context import NotInTime, NotWritten, RequestContext
 
 NOT_LEADING: Final = HttpAnswer(503, text="notLeader: another replica is the leader; ask the Pod with the label name")
 
@@ -148,7 +149,7 @@ class PermitHandler:
             return self._answer_now(request, uid, self._wait_s)
         await self._write_request(request, pod, self._pod_with_vm_annotations(pod))
         if not self._desk.is_leading():
-            raise NotLeading
+            raise NotLeading("vm")
         now = ledger.state.pod(uid)
         if now is None or now.machine is None:
             return unreadable_pod_answer(request)

@@ -13,7 +13,7 @@ from situate.kube.watch.reflector import Reflector
 from situate.objects.kinds.meta import KubernetesObject
 from situate.objects.resources import ResourceType
 from situate.runtime.leadership.actuator import Actuator
-from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.leadership.leader import NotLeading
 from situate.vm.controller.informers import VmInformers
 from situate.vm.ledger.ledger import Ledger
 
@@ -29,10 +29,6 @@ class Replica(Protocol):
     informers: VmInformers
     actuator: Actuator | None
     """None while it does not lead."""
-
-
-class NotLeading(Exception):
-    """Another replica leads; nothing was written."""
 
 
 class NotWritten(Exception):
@@ -71,13 +67,11 @@ class RequestContext:
         """Patch an object, and put the answer into the store at once. Raises `NotLeading` and `NotWritten`."""
         actuator, meta = self._leading.actuator, target.metadata
         if actuator is None:
-            raise NotLeading
+            raise NotLeading("vm")
         try:
             async with asyncio.timeout(self._call_timeout_s):
                 request: Coroutine[Any, Any, T] = self._client.patch(resource, meta.name, patch, meta.namespace)
                 reflector.learn(await actuator.write(request))
-        except Retriable as problem:
-            raise NotLeading from problem
         except TooManyRequests as problem:
             raise NotInTime(str(problem)) from problem
         except KubeError as problem:

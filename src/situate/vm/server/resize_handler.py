@@ -6,6 +6,7 @@ import asyncio
 
 from situate.objects.kinds.pods import Pod
 from situate.objects.resources import PODS
+from situate.runtime.leadership.leader import NotLeading
 from situate.vm.api.patches import annotate
 from situate.vm.api.well_known import RESIZE_REQUESTED
 from situate.vm.ledger.grants.pod_resize import RETRIED_REFUSALS
@@ -16,7 +17,7 @@ from situate.vm.protocol.permit_request import HttpAnswer
 from situate.vm.protocol.resize_request import ResizeRequest, annotation_text, resize_refusal
 from situate.vm.server.change_notifier import ChangeNotifier
 from situate.vm.server.permit_handler import NOT_LEADING
-from situate.vm.server.request_context import NotLeading, NotWritten, RequestContext
+from situate.vm.server.request_context import NotWritten, RequestContext
 
 
 class ResizeHandler:

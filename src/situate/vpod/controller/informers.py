@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 
 from situate.kube.client import Client
 from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.reflectors import first_problem, relist_all, wait_all_synced
 from situate.kube.watch.store import Store
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.kinds.meta import KubernetesObject
@@ -98,20 +98,15 @@ class Informers:
             yield self.policies
 
     async def wait_synced(self) -> None:
-        for reflector in self.reflectors():
-            await reflector.store.wait_synced()
+        await wait_all_synced(self.reflectors())
 
     async def relist(self) -> None:
         """Compare every store with a fresh listing and repair it. Raises the client's errors."""
-        await asyncio.gather(*(reflector.relist() for reflector in self.reflectors()))
+        await relist_all(self.reflectors())
 
     def not_ready(self) -> str | None:
         """Return the reason why placements cannot be decided yet, or None if all stores are synced."""
-        for reflector in self.reflectors():
-            problem = reflector.not_ready()
-            if problem is not None:
-                return problem
-        return None
+        return first_problem(self.reflectors())
 
 
 def has_workers(source: SourceSettings) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from situate.kube.events import NORMAL, WARNING
+from situate.kube.events import NORMAL, WARNING, RecordEvent
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.values.counts import format_count
 from situate.vpod.controller.state_metrics import StateGauges
@@ -27,9 +27,6 @@ from situate.vpod.state.state import State
 KNATIVE_LATENCY_MS: Final = (10.0, 100.0, 1000.0, 10000.0, 30000.0, 60000.0)
 """Bounds of `kn.eventing.schedule.latency`, in milliseconds."""
 _LABELS: Final = ("statefulset",)
-
-EventRecorder = Callable[[ObjectReference, str, str, str], None]
-"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 
 
 class VPodMetrics:
@@ -79,7 +76,7 @@ class VPodMetrics:
 class Notifier:
     """The Events, metrics and log lines of one StatefulSet."""
 
-    def __init__(self, options: Options, metrics: VPodMetrics, record: EventRecorder) -> None:
+    def __init__(self, options: Options, metrics: VPodMetrics, record: RecordEvent) -> None:
         self._name = options.statefulset
         self._metrics = metrics
         self._record = record

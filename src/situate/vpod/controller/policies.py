@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import structlog
 
-from situate.kube.events import WARNING, reference
+from situate.kube.events import WARNING, RecordEvent, reference
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.resources import CONFIGMAPS
 from situate.vpod.config.settings import StatefulSetSettings
 from situate.vpod.controller.informers import Informers
-from situate.vpod.controller.notify import EventRecorder
 from situate.vpod.model.options import Options
 from situate.vpod.policy.configmap import parse_policy
 
@@ -20,7 +19,7 @@ class Policies:
     """The policies of the two ConfigMaps; Knative's defaults until a ConfigMap has been valid once."""
 
     def __init__(
-        self, watched: Informers, settings: StatefulSetSettings, record: EventRecorder, changed: Callable[[], None]
+        self, watched: Informers, settings: StatefulSetSettings, record: RecordEvent, changed: Callable[[], None]
     ) -> None:
         """Watch the ConfigMaps. `changed` is called after a policy is applied."""
         options: Options = settings.options()

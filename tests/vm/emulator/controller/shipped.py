@@ -12,6 +12,7 @@ from situate.kube.client import Client
 from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
+from situate.runtime.leadership.leader import ControllerContext
 from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.vm.emulator import Settings
 from situate.vm.emulator.controller.controller import MachinesController
@@ -54,12 +55,9 @@ class Shipped(ClusterWorld[Machines]):
         process = self.world.start(identity, begin)
         made.append(
             MachinesController(
-                Client(wire),
-                Candidacy("default", identity, TIMES),
                 Settings(handover_s=2.0),
+                ControllerContext(Client(wire), Candidacy("default", identity, TIMES), self.wall, rng),
                 record=self._record,
-                wall=self.wall,
-                rng=rng,
             )
         )
         self.members.append(Member(identity, process, wire, made[0]))

@@ -9,8 +9,8 @@ import pytest
 from situate.cluster.storage.effects import Identity
 from situate.cluster.storage.watch import Watch
 from situate.objects.messages import Request, Response
+from situate.runtime.leadership.leader import NotLeading
 from situate.testing.virtual_time.network import NetworkFaults
-from situate.vm.emulator.controller.controller import NotLeading
 from tests.vm.emulator.controller.shipped import Shipped
 from tests.vm.emulator.world import MACHINES, MIGRATIONS, PODS, machine, migration
 
@@ -126,11 +126,11 @@ def test_a_leader_that_was_paused_writes_nothing_more(world: Shipped) -> None:
     assert until(world, lambda: moved(world) == "Running", 30.0)
     leader = world.leader()
     assert leader is not None
-    leader.controller._require_leadership()
+    leader.controller.leader.check()
     leader.process.pause()
     assert until(world, lambda: at_rest(world), 60.0), "the other one goes on"
     with pytest.raises(NotLeading):
-        leader.controller._require_leadership()
+        leader.controller.leader.check()
     sent = len(leader.wire.sent_writes)
     leader.process.resume()
     world.let_pass(10.0)

@@ -15,11 +15,12 @@ import structlog
 
 from situate.archive.protocol import Archiver
 from situate.kube.client import Client
-from situate.kube.election.election import Elector, Leadership
-from situate.kube.events import EventRecorder
+from situate.kube.election.election import Candidacy, Leadership
+from situate.kube.events import EventRecorder, RecordEvent
 from situate.kube.watch.store import Store
 from situate.objects.kinds.leases import Lease
 from situate.objects.kinds.unstructured import Unstructured
+from situate.runtime.leadership.leader import ControllerContext, Leader
 from situate.runtime.metrics import Metrics
 from situate.runtime.process.manager import Manager
 from situate.runtime.reconcile.outcomes import DONE, Result
@@ -30,7 +31,6 @@ from situate.sharding.model.field_paths import ObjectAdapter
 from situate.sharding.model.object_view import LARGEST
 from situate.sharding.model.supervisor_config import SupervisorConfig
 from situate.sharding.strategies import Explanation, Placer, Strategy
-from situate.sharding.supervisor.controller.act.conditions import RecordEvent
 from situate.sharding.supervisor.controller.act.figures import FigureCollector
 from situate.sharding.supervisor.controller.act.metrics import Counts, Figures, ShardMetrics
 from situate.sharding.supervisor.controller.act.status_report import StatusReporter
@@ -93,7 +93,7 @@ class Supervisor:
         self._metrics = metrics
         self._started = asyncio.Event()
         self._stopping = False
-        self._elector: Elector | None = None
+        self._leader: Leader | None = None
         self._informers: Informers | None = None
         self._figure_collector: FigureCollector | None = None
 
@@ -113,13 +113,13 @@ class Supervisor:
 
     def is_leader(self) -> bool:
         """Return whether this process leads now."""
-        return self._elector is not None and self._elector.is_leader()
+        return self._leader is not None and self._leader.is_leading()
 
     def stop(self) -> None:
         """End `run`: it waits for the calls in progress and releases the Lease."""
         self._stopping = True
-        if self._elector is not None:
-            self._elector.stop()
+        if self._leader is not None:
+            self._leader.stop()
 
     async def reconcile(self, request: Request) -> Result:
         """Decide on one object and carry out the decision; do nothing while this process does not lead."""
@@ -173,29 +173,22 @@ class Supervisor:
             await knowing.wait_synced()
             await self._run_term(leadership, client, knowing, recorder.record)
 
-        elector = self._elector = Elector(
+        context = ControllerContext(
+            client,
+            Candidacy(scope.lease.namespace, scope.identity, scope.election),
+            around.wall,
+            around.rng,
             elections,
-            scope.lease,
-            scope.identity,
-            lead,
-            wall_clock=around.wall,
-            rng=around.rng,
-            times=scope.election,
-            observe=self._metrics.observe_election if self._metrics is not None else lambda _: None,
+            self._metrics.observe_election if self._metrics is not None else lambda _: None,
         )
+        leader = self._leader = Leader(self.name, context, scope.lease, lead)
         if self._stopping:
-            elector.stop()
+            leader.stop()
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(each.run(), name=each.name) for each in knowing.reflectors]
-                beside.append(group.create_task(knowing.observer.run(), name=knowing.observer.name))
-                beside.append(group.create_task(knowing.sync(), name="first listings"))
-                recording = group.create_task(recorder.run(), name=recorder.name)
-                await group.create_task(elector.run(), name=elector.name)
-                for task in beside:
-                    task.cancel()
+                group.create_task(recorder.run(), name=recorder.name)
+                await leader.run((*knowing.reflectors, knowing.observer), knowing.sync())
                 recorder.stop()
-                await recording
         finally:
             await client.close()
             await elections.close()
@@ -253,5 +246,5 @@ class Supervisor:
 
     def _handle_lease_change(self, _: Lease | None, __: Lease | None) -> None:
         """Wake the candidate at each change of the Lease, so that it takes over as early as possible."""
-        if self._elector is not None and not self._elector.is_leader():
-            self._elector.wake()
+        if self._leader is not None and not self._leader.is_leading():
+            self._leader.wake()

@@ -15,6 +15,7 @@ import structlog
 
 from situate.archive.protocol import Archiver
 from situate.kube.errors import Conflict, KubeError, NotFound
+from situate.kube.events import RecordEvent
 from situate.kube.retry.backoff import Backoff
 from situate.runtime.metrics import Metrics
 from situate.runtime.reconcile.outcomes import DONE, Result, Retriable
@@ -40,7 +41,7 @@ from situate.sharding.model.errors import RuleFailed
 from situate.sharding.model.names import Cause, Reason
 from situate.sharding.model.object_view import DrainRequest, ObjectView
 from situate.sharding.strategies import facts_of
-from situate.sharding.supervisor.controller.act.conditions import ConditionWriter, RecordEvent
+from situate.sharding.supervisor.controller.act.conditions import ConditionWriter
 from situate.sharding.supervisor.controller.act.notify import Notifier
 from situate.sharding.supervisor.controller.act.writer import Sender
 from situate.sharding.supervisor.controller.archive.owner_order import OwnerOrder
@@ -146,7 +147,7 @@ class SupervisorTerm:
                 if scope.rebalance.goal is not None:
                     group.create_task(self._balance(), name=f"balance of {name}")
         finally:
-            await self._sender.finish()
+            await self._sender.wait_writes()
 
     def _make_reconciler(
         self, name: str, queue: WorkQueue[Request], reconcile: Reconcile[Request], workers: int

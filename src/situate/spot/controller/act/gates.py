@@ -15,7 +15,7 @@ import structlog
 
 from situate.kube.client import Client
 from situate.kube.errors import BadRequest, Conflict, Invalid, KubeError, NotFound
-from situate.kube.events import WARNING
+from situate.kube.events import WARNING, RecordEvent
 from situate.kube.patches import JsonPatch
 from situate.kube.watch.store import Store
 from situate.objects.kinds.events import ObjectReference
@@ -33,7 +33,6 @@ from situate.spot.admission.scheduling_gates import (
     gated_pods_in_order,
     overdue_gated_pods,
 )
-from situate.spot.controller.act.notify import EventRecorder
 from situate.spot.model.pods_nodes_workloads import GATE, Capacity, PodFacts, PodKey
 from situate.spot.server.metrics import AdmissionMetrics
 from situate.spot.workloads.owners import pod_facts
@@ -56,7 +55,7 @@ class Gates:
         pods: Store[Pod],
         view: Callable[[LiveRead | None], AdmissionView],
         read: Callable[[NeedsRead], Awaitable[LiveRead]],
-        record: EventRecorder,
+        record: RecordEvent,
         *,
         token: Callable[[], str],
         wall: Callable[[], float],

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from situate.kube.events import NORMAL, WARNING
+from situate.kube.events import NORMAL, WARNING, RecordEvent
 from situate.objects.kinds.events import ObjectReference
 from situate.spot.controller.act.attempt import Attempt, AttemptOutcome
 from situate.spot.model.actions import POLICY_REASONS, Delete, Evict, Move, Reason, Release
@@ -18,9 +18,6 @@ from situate.spot.model.pods_nodes_workloads import Owner
 from situate.spot.rebalance.decide import Decision, Notice
 from situate.spot.workloads.cluster_objects import Cluster
 from situate.spot.workloads.owners import KINDS
-
-EventRecorder = Callable[[ObjectReference, str, str, str], None]
-"""Writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 
 _MERGE_S: Final = 60.0
 _MOST_NAMED: Final = 10
@@ -39,7 +36,7 @@ class _MovedPods:
 class Notifier:
     """Events of one term: a new leader repeats those that still apply."""
 
-    def __init__(self, cluster: Cluster, record: EventRecorder, clock: Callable[[], float]) -> None:
+    def __init__(self, cluster: Cluster, record: RecordEvent, clock: Callable[[], float]) -> None:
         """`clock`: seconds of a monotonic clock."""
         self._cluster = cluster
         self._record = record

@@ -15,6 +15,7 @@ import structlog
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, NotFound
 from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.reflectors import first_problem
 from situate.kube.watch.store import Store
 from situate.objects.kinds.meta import KubernetesObject, ObjectMeta
 from situate.objects.kinds.selectors import LabelSelector
@@ -121,8 +122,7 @@ class ConstraintInformers:
 
         Quotas do not count: without them a pod is released where it should have been evicted, which does no harm.
         """
-        problems = (each.not_ready() for each in self.reflectors() if each is not self.quotas)
-        return next((problem for problem in problems if problem is not None), None)
+        return first_problem(each for each in self.reflectors() if each is not self.quotas)
 
     async def read_lease_holders(self) -> None:
         """Read the Leases that workloads name, if the last read is old enough. A failed read changes nothing."""

@@ -5,7 +5,6 @@ Rules: P21, P22.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from situate.kube.client import Client
 from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.reflectors import first_problem, relist_all, wait_all_synced
 from situate.kube.watch.store import Store
 from situate.objects.kinds.config_maps import Namespace
 from situate.objects.kinds.events import CoreEvent
@@ -101,30 +101,13 @@ class Informers:
         return [each.scope.resource.group_resource for each in self.optional_kinds.values() if each.not_served.is_set()]
 
     async def wait_synced(self) -> None:
-        for reflector in self._required_reflectors():
-            await reflector.store.wait_synced()
-        for reflector in self.optional_kinds.values():
-            await _wait_synced_or_unserved(reflector)
+        await wait_all_synced(self._required_reflectors(), self.optional_kinds.values())
 
     async def relist(self) -> None:
         """Compare the objects that counts depend on with fresh lists. Raises the client's errors."""
         served = (each for each in self.workloads.values() if not each.not_served.is_set())
-        await asyncio.gather(self.pods.relist(), self.replica_sets.relist(), *(each.relist() for each in served))
+        await relist_all((self.pods, self.replica_sets, *served))
 
     def not_ready(self) -> str | None:
         """Return why no pod can be classified yet; None once every store is synced."""
-        for reflector in self._served_reflectors():
-            problem = reflector.not_ready()
-            if problem is not None:
-                return problem
-        return None
-
-
-async def _wait_synced_or_unserved(reflector: Reflector[WorkloadObject]) -> None:
-    seen = asyncio.ensure_future(reflector.store.wait_synced())
-    not_served = asyncio.ensure_future(reflector.not_served.wait())
-    try:
-        await asyncio.wait((seen, not_served), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        seen.cancel()
-        not_served.cancel()
+        return first_problem(self._served_reflectors())

@@ -16,7 +16,7 @@ from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from situate.kube.patches import MergePatch
 from situate.kube.watch.reflector import Reflector
-from situate.kube.watch.store import Store
+from situate.kube.watch.reflectors import object_reflector
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.resources import CONFIGMAPS
 from situate.runtime.reconcile.outcomes import Retriable
@@ -42,17 +42,14 @@ class PolicyRecord:
         recall: Callable[[Mapping[str, Policy]], None],
     ) -> None:
         """`policies`: those to record, by uid of the workload. `recall` gets all recorded policies at each change."""
-        store: Store[ConfigMap] = Store(f"configmaps {POLICIES}")
-        self.reflector: Reflector[ConfigMap] = Reflector(
-            client, CONFIGMAPS, store, rng=rng, namespace=namespace, field_selector=f"metadata.name={POLICIES}"
-        )
+        self.reflector: Reflector[ConfigMap] = object_reflector(client, CONFIGMAPS, POLICIES, namespace, rng)
         self._namespace = namespace
         self._policies = policies
         self._recall = recall
         self._wake_event = asyncio.Event()
         self._problem = ""
         self._log = structlog.get_logger()
-        store.on_change(self._on_record_change)
+        self.reflector.store.on_change(self._on_record_change)
 
     def wake(self) -> None:
         """Wake the task after a change of a policy."""

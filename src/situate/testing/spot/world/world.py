@@ -26,6 +26,7 @@ from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.messages import Request
 from situate.objects.settings.section import parse_section
+from situate.runtime.leadership.leader import ControllerContext
 from situate.runtime.serving.webhook_server import AnswerReview, Reply
 from situate.spot.admission.webhook_objects import webhook_configuration
 from situate.spot.config.settings import SpotSettings
@@ -126,13 +127,15 @@ class SpotWorld(ClusterWorld[SpotController]):
             wire,
             lambda process: SpotController(
                 self.settings,
-                Client(wire),
-                Candidacy(OWN_NAMESPACE, identity, _TIMES),
+                ControllerContext(
+                    Client(wire),
+                    Candidacy(OWN_NAMESPACE, identity, _TIMES),
+                    partial(self._wall_time_of, self._own_pods.index(pod)),
+                    Random(f"{identity} {self.rng.random()}"),
+                ),
                 ProcessLocation(OWN_NAMESPACE, pod),
                 record=self._record,
                 metrics=AdmissionMetrics(CollectorRegistry(), stopwatch=lambda: self.now),
-                wall=partial(self._wall_time_of, self._own_pods.index(pod)),
-                rng=Random(f"{identity} {self.rng.random()}"),
                 token=partial(self._new_token, identity),
                 door=partial(self._open_endpoint, identity, pod, process),
             ),

@@ -21,6 +21,7 @@ from situate.kube.client import Client
 from situate.kube.election.election import Candidacy
 from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
+from situate.runtime.leadership.leader import ControllerContext
 from situate.scheduler.metrics.metrics import SchedulerMetrics
 from situate.testing.scheduler.world import NoExtenders
 from situate.testing.virtual_time.world import ClusterWorld, Member
@@ -161,15 +162,17 @@ class VmWorld(ClusterWorld[VmController]):
             wire,
             lambda _: VmController(
                 self.setup,
-                Client(wire),
-                Candidacy(NAMESPACE, identity, TIMES),
+                ControllerContext(
+                    Client(wire),
+                    Candidacy(NAMESPACE, identity, TIMES),
+                    self.wall,
+                    Random(f"{identity} {self.rng.random()}"),
+                ),
                 record=self._record,
                 metrics=SchedulerMetrics(self.registry),
                 vm_metrics=VmMetrics(
                     self.registry, compat=self.setup.rules.compat, node_labels=self.setup.node_metric_labels
                 ),
-                wall=self.wall,
-                rng=Random(f"{identity} {self.rng.random()}"),
                 extending=NoExtenders(),
                 stopwatch=lambda: self.now,
             ),

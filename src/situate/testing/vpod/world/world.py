@@ -21,6 +21,7 @@ from situate.kube.election.lease_record import ElectionTimes
 from situate.objects.kinds.events import ObjectReference
 from situate.objects.messages import Request, Response
 from situate.objects.settings.section import parse_section
+from situate.runtime.leadership.leader import ControllerContext
 from situate.testing.histories.process_faults import ProcessFaults
 from situate.testing.virtual_time.world import ClusterWorld, Member
 from situate.testing.vpod.history import CAPACITY, NODES, PROCESSES, STORMS, VpodHistorySettings
@@ -123,12 +124,9 @@ class VPodWorld(ClusterWorld[VPodController]):
             wire,
             lambda _: VPodController(
                 self._statefulset_settings(),
-                client,
-                Candidacy(LEASE_NAMESPACE, identity, TIMES),
+                ControllerContext(client, Candidacy(LEASE_NAMESPACE, identity, TIMES), self.wall, rng),
                 record=self._record,
                 metrics=VPodMetrics(CollectorRegistry()),
-                wall=self.wall,
-                rng=rng,
                 audit=lambda state, decision: self._on_decision(identity, state, decision),
                 served=served_kinds([self._statefulset_settings()]),
             ),

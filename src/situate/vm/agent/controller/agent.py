@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,10 +11,9 @@ import structlog
 
 from situate.kube.client import Client
 from situate.kube.errors import KubeError, NotFound
-from situate.kube.events import WARNING, reference
+from situate.kube.events import WARNING, RecordEvent, reference
 from situate.kube.watch.reflector import Reflector
 from situate.kube.watch.store import Store
-from situate.objects.kinds.events import ObjectReference
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import NODES
 from situate.vm.agent.controller.runner import Runner, RunnerDependencies
@@ -27,8 +25,6 @@ from situate.vm.model.pods_and_nodes import Ref
 
 RESTART_S: Final = (5.0, 10.0)
 """Limits of the random time until a failed runner restarts."""
-
-RecordEvent = Callable[[ObjectReference, str, str, str], None]
 
 
 @dataclass(slots=True)

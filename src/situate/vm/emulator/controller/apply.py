@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from situate.kube.client import Client
 from situate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
-from situate.kube.events import NORMAL, WARNING
+from situate.kube.events import NORMAL, WARNING, RecordEvent
 from situate.kube.patches import MergePatch
 from situate.objects.kinds.events import ObjectReference
 from situate.runtime.leadership.actuator import Actuator
@@ -18,8 +17,6 @@ from situate.vm.emulator.controller.informers import RESOURCES, EmulatorInformer
 FIELD_MANAGER: Final = "situate-vm-machines"
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the Event on a VM or migration whose Pod the server refuses."""
-RecordEvent = Callable[[ObjectReference, str, str, str], Any]
-"""`EventRecorder.record`: object, type, reason, message."""
 
 
 class EmulatorApplier:

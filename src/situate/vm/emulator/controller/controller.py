@@ -7,37 +7,29 @@ them. Two reconciliations of one key never overlap, and each sees the answers to
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable
-from datetime import datetime
 from typing import Final
 
 import structlog
 
-from situate.kube.client import Client
-from situate.kube.election.election import Candidacy, ElectionEvent, Elector, Leadership
+from situate.kube.election.election import Leadership
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import KubeError
+from situate.kube.events import RecordEvent
 from situate.kube.queries.discovery import discover
 from situate.kube.retry.backoff import Backoff
-from situate.runtime.leadership.actuator import Actuator
-from situate.runtime.reconcile.outcomes import DONE, Result, Retriable
+from situate.runtime.leadership.leader import ControllerContext, Leader
+from situate.runtime.reconcile.outcomes import DONE, Result
 from situate.runtime.reconcile.reconciler import Reconciler
 from situate.runtime.reconcile.workqueue import WorkQueue
 from situate.vm.emulator import Key, Kind, Settings, reconcile_object
-from situate.vm.emulator.controller.apply import EmulatorApplier, RecordEvent
+from situate.vm.emulator.controller.apply import EmulatorApplier
 from situate.vm.emulator.controller.informers import RESOURCES, EmulatorInformers
 
 LEASE: Final = "situate-vm-machines"
 _WORKERS: Final = 8
-_PROMOTION_RETRY_S: Final = 1.0
 _MISSING: Final = Backoff(initial_s=0.5, cap_s=10.0)
 _RETRY: Final = Backoff(initial_s=0.005, cap_s=10.0, jitter=0.25)
 """Longest wait of a VM after its user has corrected it."""
-
-
-class NotLeading(Retriable):
-    """A write was stopped because only the leader may send it."""
 
 
 class MachinesController:
@@ -47,59 +39,35 @@ class MachinesController:
 
     def __init__(
         self,
-        client: Client,
-        candidacy: Candidacy,
         settings: Settings,
+        context: ControllerContext,
         *,
         record: RecordEvent,
-        wall: Callable[[], datetime],
-        rng: random.Random,
         namespace: str | None = None,
-        election_client: Client | None = None,
-        observe_election: Callable[[ElectionEvent], None] = lambda _: None,
     ) -> None:
-        """`namespace`: of VMs, None: all. `election_client`: a client with its own rate limit."""
-        self._client = client
+        """`namespace`: of VMs, None: all."""
+        self._client = context.client
         self._settings = settings
-        self._wall = wall
-        self._rng = rng
-        self._leadership: Leadership | None = None
+        self._wall = context.wall
+        self._rng = context.rng
         self._problem: str | None = "the API server has not been checked for VirtualMachines yet"
         self._stopping = asyncio.Event()
-        self.informers = EmulatorInformers(client, rng, namespace)
-        self.queue: WorkQueue[Key] = WorkQueue(rng=rng, backoff=_RETRY)
-        self._actuator = Actuator(self._require_leadership)
-        self._applier = EmulatorApplier(
-            client.with_write_check(self._require_leadership), self.informers, self._actuator, record
-        )
+        self.informers = EmulatorInformers(context.client, context.rng, namespace)
+        self.queue: WorkQueue[Key] = WorkQueue(rng=context.rng, backoff=_RETRY)
+        self.leader = Leader(self.name, context, LeaseName(context.candidacy.namespace, LEASE), self._lead)
+        self._applier = EmulatorApplier(self.leader.client, self.informers, self.leader.actuator, record)
         self.informers.on_change(self._enqueue)
-        self.elector = Elector(
-            election_client or client,
-            LeaseName(candidacy.namespace, LEASE),
-            candidacy.identity,
-            self._lead,
-            wall_clock=wall,
-            rng=rng,
-            times=candidacy.times,
-            observe=observe_election,
-        )
         self._log = structlog.get_logger().bind(controller=self.name)
 
     async def run(self) -> None:
         """Wait for the definitions, then watch and take part in the election. Raises internal errors."""
-        if not await self._wait_for_definitions():
-            return
-        async with asyncio.TaskGroup() as group:
-            reflectors = self.informers.reflectors.values()
-            watches = [group.create_task(each.run(), name=each.name) for each in reflectors]
-            await group.create_task(self.elector.run(), name=self.elector.name)
-            for watch in watches:
-                watch.cancel()
+        if await self._wait_for_definitions():
+            await self.leader.run(self.informers.reflectors.values())
 
     def stop(self) -> None:
         """End `run` in order: calls in flight are finished or refused, and the Lease is released."""
         self._stopping.set()
-        self.elector.stop()
+        self.leader.stop()
 
     def not_ready(self) -> str | None:
         """Return why it is not ready. A standby with complete lists is ready."""
@@ -148,32 +116,13 @@ class MachinesController:
                 )
         return None
 
-    async def _lead(self, leadership: Leadership) -> None:
+    async def _lead(self, _: Leadership) -> None:
         """Run one term. Nothing is written before everything has been listed again."""
-        self._leadership = leadership
-        try:
-            await self._relist()
-            for key in self.informers.all_keys():
-                self.queue.add(key)
-            await Reconciler(self.name, self.queue, self.reconcile, workers=_WORKERS).run()
-        finally:
-            await self._actuator.wait_answers()
-            self._leadership = None
-
-    async def _relist(self) -> None:
-        await self.informers.wait_synced()
-        while True:
-            try:
-                return await self.informers.relist()
-            except KubeError as problem:
-                self._log.warning("initial list failed, retrying", error=str(problem))
-            await asyncio.sleep(_PROMOTION_RETRY_S)
+        await self.leader.relist(self.informers)
+        for key in self.informers.all_keys():
+            self.queue.add(key)
+        await Reconciler(self.name, self.queue, self.reconcile, workers=_WORKERS).run()
 
     def _enqueue(self, key: Key) -> None:
-        if self._leadership is not None:
+        if self.leader.leadership is not None:
             self.queue.add(key)
-
-    def _require_leadership(self) -> None:
-        """Raise unless this process leads now, by its own clock."""
-        if self._leadership is None or not self._leadership.is_valid():
-            raise NotLeading(f"{self.name}: another process may be the leader now, so nothing is written", after_s=1.0)

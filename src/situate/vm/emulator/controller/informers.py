@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from situate.kube.client import Client
 from situate.kube.watch.reflector import Reflector
+from situate.kube.watch.reflectors import first_problem, wait_all_synced
 from situate.kube.watch.store import Store
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import ResourceType, unstructured
@@ -59,8 +60,7 @@ class EmulatorInformers:
             reflector.store.on_change(self._handler(kind, tell))
 
     async def wait_synced(self) -> None:
-        for reflector in self.reflectors.values():
-            await reflector.store.wait_synced()
+        await wait_all_synced(self.reflectors.values())
 
     async def relist(self) -> None:
         """List everything again. Raises the client's errors.
@@ -72,8 +72,7 @@ class EmulatorInformers:
             await self.reflectors[kind].relist()
 
     def not_ready(self) -> str | None:
-        problems = (reflector.not_ready() for reflector in self.reflectors.values())
-        return next((problem for problem in problems if problem is not None), None)
+        return first_problem(self.reflectors.values())
 
     def _objects_of(self, kind: Kind, namespace: str, machine: str) -> Iterator[Obj]:
         for each in self.reflectors[kind].store.by_index(_MACHINE_INDEX, (namespace, machine)):

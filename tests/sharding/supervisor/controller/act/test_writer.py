@@ -14,12 +14,13 @@ from situate.kube.election.election import Leadership
 from situate.kube.election.lease_record import LeaseName
 from situate.kube.errors import Unreachable
 from situate.objects.messages import Request, Response
+from situate.runtime.leadership.leader import NotLeading
 from situate.sharding.executor.controller.objects import Request as Key
 from situate.sharding.leases.membership import ExecutorWatch
 from situate.sharding.model.actions import Write
 from situate.sharding.model.executors import LeftoverLease
 from situate.sharding.supervisor.controller.act.metrics import Counts
-from situate.sharding.supervisor.controller.act.writer import NotLeading, Sender
+from situate.sharding.supervisor.controller.act.writer import Sender
 from situate.sharding.supervisor.scope import Scope
 from situate.testing.sharding.world.reports import PATHS, REPORTS, report
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from situate.kube.events import WARNING
+from situate.kube.events import WARNING, RecordEvent
 from situate.kube.retry.backoff import Backoff
 from situate.objects.kinds.events import ObjectReference
 from situate.runtime.reconcile.outcomes import DONE, Result
@@ -25,8 +25,6 @@ from situate.sharding.supervisor.controller.act.writer import NoStatusSubresourc
 from situate.sharding.supervisor.controller.observe.object_index import ObjectIndex
 from situate.sharding.supervisor.scope import Scope
 
-RecordEvent = Callable[[ObjectReference, str, str, str], None]
-"""Function that writes an Event: object, `Normal` or `Warning`, reason, message. Never blocks and never raises."""
 PAUSE_S: Final = 1.0
 """Seconds before a condition is written: a shorter state is not worth a write."""
 RETRY: Final = Backoff(initial_s=1.0, cap_s=300.0)

@@ -20,7 +20,7 @@ from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.kinds.unstructured import Unstructured
 from situate.objects.resources import CONFIGMAPS, LEASES
 from situate.runtime.leadership.actuator import Actuator
-from situate.runtime.reconcile.outcomes import Retriable
+from situate.runtime.leadership.leader import require_leadership
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.actions import Write
 from situate.sharding.model.executors import LeftoverLease
@@ -33,10 +33,6 @@ from situate.sharding.supervisor.scope import Scope
 READ_S: Final = 10.0
 """How long a read may take before it counts as failed."""
 _T = TypeVar("_T")
-
-
-class NotLeading(Retriable):
-    """A write that only the leader may send was not sent, because this process may no longer lead."""
 
 
 class NoStatusSubresource(KubeError):
@@ -150,19 +146,14 @@ class Sender:
         await self._write(lambda: self._guarded.patch(LEASES, lease.name, said, lease.namespace))
 
     async def wait_writes(self) -> None:
-        """Wait for the answers to all writes in progress."""
-        await self._actuator.wait_answers()
-
-    async def finish(self) -> None:
-        """Wait for the answers to all writes in progress at the end of the term, before another process may lead."""
+        """Wait for the answers to all writes in progress: a term ends only then."""
         await self._actuator.wait_answers()
 
     async def _write(self, call: Callable[[], Awaitable[_T]]) -> _T:
         return await self._actuator.write(_call_within(self._write_s, call))
 
     def _check_leadership(self) -> None:
-        if not self._leadership.is_valid():
-            raise NotLeading("another supervisor may lead now, so nothing is written", after_s=1.0)
+        require_leadership(f"supervisor {self._scope.lease}", self._leadership)
 
 
 async def _call_within(seconds: float, call: Callable[[], Awaitable[_T]]) -> _T:

@@ -19,6 +19,7 @@ from situate.archive.protocol import (
 )
 from situate.archive.records.record import BadRecord, ByUid, GroupKind, Record, record_of
 from situate.kube.errors import Conflict, KubeError, NotFound
+from situate.runtime.leadership.leader import NotLeading
 from situate.sharding.assignment.archive_steps import (
     ArchiveProgress,
     ArchiveStep,
@@ -39,7 +40,7 @@ from situate.sharding.assignment.archive_steps import (
 from situate.sharding.executor.controller.objects import Request
 from situate.sharding.model.object_view import ObjectView
 from situate.sharding.model.supervisor_config import SupervisorConfig
-from situate.sharding.supervisor.controller.act.writer import NotLeading, Sender
+from situate.sharding.supervisor.controller.act.writer import Sender
 from situate.sharding.supervisor.scope import Scope
 
 _T = TypeVar("_T")

@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import structlog
 
-from situate.kube.events import WARNING
+from situate.kube.events import WARNING, RecordEvent
 from situate.objects.kinds.config_maps import ConfigMap
 from situate.objects.kinds.events import ObjectReference
 from situate.sharding.partitions.slot_tables import PartitionTables
 from situate.sharding.partitions.slots import SlotTable
-from situate.sharding.supervisor.controller.act.conditions import RecordEvent
 
 
 class TableWatch:
