@@ -53,7 +53,7 @@ def rollout_moves_per_object(executors: int, objects_each: int) -> float:
             _hold(town, f"{name} may work", partial(_may_work, made))
             town.run(2.0)
             member.stop()
-            _hold(town, f"{member.pod} has ended", partial(getattr, member, "ended"))
+            _hold(town, f"{member.pod} has ended", partial(getattr, member, "has_ended"))
             town.call("DELETE", f"{PODS}/{member.pod}", {"gracePeriodSeconds": 0})
         views = town.views
         _hold(town, "all are placed anew", lambda: all(view.executor.startswith("new-") for view in views()))
