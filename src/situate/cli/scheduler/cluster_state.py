@@ -44,7 +44,7 @@ class Remarks:
 
     sentences: list[str] = field(default_factory=list)
 
-    def bad_object(self, each: Pod | Node, problem: str) -> None:  # noqa: ARG002 - the signature is `Complaints`'
+    def bad_object(self, each: Pod | Node, problem: str) -> None:  # noqa: ARG002 - the signature is `ProblemReporter`'
         self.add(f"left out: {problem}")
 
     def bad_selector(self, resource: ResourceType[Any], each: KubernetesObject, problem: str) -> None:

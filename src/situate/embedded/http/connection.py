@@ -34,7 +34,7 @@ class RequestHandler(Protocol):
         ...
 
     def too_large_response(self) -> Response:
-        """Return the answer to a request with a body larger than `MOST_BODY`."""
+        """Return the answer to a request with a body larger than `MAX_BODY_BYTES`."""
         ...
 
     def malformed_response(self, problem: BadRequest) -> Response:

@@ -123,7 +123,7 @@ class ScoreBoard:
         self._bounds: NarrowScores | None = (
             np.empty((CLASSES_PER_BOARD, -(-nodes // BLOCK)), np.int16) if nodes >= LONG else None
         )
-        """(classes, blocks): the bounds of their `Maxima`."""
+        """(classes, blocks): the bounds of their `RunningMaximum`."""
         self._refusing: Mask = np.zeros(nodes, np.bool_)
         """(nodes,): whether a member had a negative total at the last evaluation."""
         self._templates_scorer: TemplatesScorer | None = None

@@ -285,7 +285,7 @@ class NodeLoad:
         )
 
     def remap_rows(self, row_of: Ids, count: int) -> NodeLoad:
-        """Return the same Pods on other rows. `row_of` maps each old row; `NOWHERE` marks a removed row."""
+        """Return the same Pods on other rows. `row_of` maps each old row; `NO_NODE` marks a removed row."""
         kept = np.flatnonzero(row_of[:-1] >= 0)
         rows = row_of[kept]
         requested = np.zeros((len(self.requested), count), dtype=np.int64)

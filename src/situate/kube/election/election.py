@@ -2,7 +2,7 @@
 
 A candidate takes a Lease if, by its own monotonic clock, it has seen no renewal for the Lease's duration. Clocks of
 different machines are never compared. A leader counts from the moment before it sent its last successful renewal. It
-stops `lease_s - renew_deadline_s` before any other process may take over. `Leadership.valid_now` is correct even in a
+stops `lease_s - renew_deadline_s` before any other process may take over. `Leadership.is_valid` is correct even in a
 process that was suspended and resumes long after: call it before every write.
 
 The rules of the record itself are in `situate.kube.election.lease_record`.

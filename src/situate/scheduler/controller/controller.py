@@ -68,7 +68,7 @@ class SchedulerController:
         """Take the setup and the collaborators.
 
         `rebuilding` is entered while many long-lived objects are created: see
-        `situate.runtime.process.startup.collector_paused`. `informers` is set if `embedded_product` watches more than
+        `situate.runtime.process.startup.pause_collector`. `informers` is set if `embedded_product` watches more than
         the scheduler does.
         """
         self.name = name

@@ -148,7 +148,7 @@ class _Scope:
 
 
 def _variables(fence: Fence) -> dict[str, str]:
-    """Return CEL for the fields of `Fenced`, before (`old_`) and after (`new_`) the request; absent is empty."""
+    """Return CEL for the fields of `FencedFields`, before (`old_`) and after (`new_`) the request; absent is empty."""
     found: dict[str, str] = {}
     for prefix, root in (("old", "oldObject"), ("new", "object")):
         found |= {

@@ -105,7 +105,7 @@ class ClusterView:
     """Rank among the completed objects of its controlling owner, 1 for the latest; None: no owner. See
     `archive_steps.ranks`."""
     owners_due_s: Callable[[ObjectView], float] = lambda _: math.inf
-    """Seconds until an owner is archived by age: its dependents go first. See `archive_steps.owners_due_in`."""
+    """Seconds until an owner is archived by age: its dependents go first. See `archive_steps.owners_archive_due_s`."""
     dependents: Callable[[ObjectView], Iterable[ObjectView]] = lambda _: ()
     """The objects that are deleted together with an object, as far as this supervisor is responsible for them."""
     drains: int = 0

@@ -35,7 +35,7 @@ def fnv1a64_many(texts: Sequence[str]) -> Hashes:
 
 
 def mix64_many(hashed: Hashes) -> Hashes:
-    """Return `mixed64` of each hash. Array arithmetic wraps without a mask."""
+    """Return `mix64` of each hash. Array arithmetic wraps without a mask."""
     shift = np.uint64(33)
     for factor in MURMUR:
         hashed = (hashed ^ (hashed >> shift)) * np.uint64(factor)

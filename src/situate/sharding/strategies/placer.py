@@ -95,7 +95,7 @@ class Placer:
         return self._open.weight_of(executor)
 
     def choose(self, view: ObjectView, among: frozenset[str] | None) -> str:
-        """Choose an executor, as `situate.sharding.model.decision_inputs.Choose` requires."""
+        """Choose an executor, as `situate.sharding.model.decision_inputs.ExecutorChooser` requires."""
         obj = facts_of(view, self._weight_of)
         return self.choose_executor(obj) if among is None else self.choose_among(obj, among)
 

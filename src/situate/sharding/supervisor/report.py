@@ -52,7 +52,7 @@ def supervisor_report(lease: Lease) -> SupervisorReport | None:
 
 
 def confirmed_versions(leases: Mapping[int, Lease]) -> dict[int, int]:
-    """Return the confirmed version of the table by partition, for `slots.hand_over_waits_for`.
+    """Return the confirmed version of the table by partition, for `slots.hand_over_obstacles`.
 
     `leases`: the supervisors' Leases, by partition.
     """

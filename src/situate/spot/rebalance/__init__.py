@@ -1,6 +1,6 @@
 """Moves of running Pods, as one pure function of the cluster, the controller's memory and the time.
 
-Input: `State` (memory), `Situation` (everything else) and the time. Output: a `Decision` of actions, reports, memory.
+Input: `State` (memory), `ClusterView` (everything else) and the time. Output: a `Decision` of actions, reports, memory.
 Read `decision` (the values) and `decide` (all workloads in one pass) first. `decide` calls the other modules.
 `node_termination` moves Pods off ending nodes. `capacity_shortage` helps on-demand Pods that find no free capacity.
 `policy_moves` plans moves that only policy asks for. `rollout_wait` limits how long a rollout delays such moves.

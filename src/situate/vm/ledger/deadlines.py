@@ -36,7 +36,7 @@ class TimeLimit(msgspec.Struct, frozen=True):
 def handle_due_times(draft: Draft) -> None:
     """Handle all that is due, but choose at most one new target, so that a decision stays short.
 
-    Another `Beat` is then due at once.
+    Another `TimerFired` is then due at once.
     """
     chosen = False
     for move in list(draft.state.moves.values()):
@@ -116,7 +116,7 @@ def _memory_in_use(state: LedgerState, move: Move) -> int:
 
 
 def wake_at(state: LedgerState, rules: Rules) -> float | None:
-    """Return when the next `Beat` is due. A past time is due at once. None: nothing waits for time."""
+    """Return when the next `TimerFired` is due. A past time is due at once. None: nothing waits for time."""
     return min(_due_times(state, rules), default=None)
 
 

@@ -15,4 +15,4 @@ class Decision:
     state: LedgerState
     actions: tuple[Action, ...] = ()
     wake_at: float | None = None
-    """When the next `Beat` is due, in seconds of the epoch. None: nothing waits for time."""
+    """When the next `TimerFired` is due, in seconds of the epoch. None: nothing waits for time."""

@@ -349,7 +349,7 @@ class LeaseThread:
         self._thread.start()
 
     def renew_now(self) -> None:
-        """Call `LeaseKeeper.poke`, from any thread."""
+        """Call `LeaseKeeper.renew_now`, from any thread."""
         self._call(LeaseKeeper.renew_now)
 
     def stop(self) -> None:

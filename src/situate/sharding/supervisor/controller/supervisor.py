@@ -84,7 +84,7 @@ class Supervisor:
         self.counts = Counts()
         self._stores = SupervisorStores(scope)
         self.store: Store[Unstructured] = self._stores.objects
-        """All objects, also those of other partitions, with only the data that `KeptObjects` keeps."""
+        """All objects, also those of other partitions, with only the data that `TrimmedObjects` keeps."""
         self._adapter = adapter
         self._placer = Placer(strategy, scope.rules, self.scope.weight_of)
         self._archiver = archiver

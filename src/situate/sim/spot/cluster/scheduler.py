@@ -96,7 +96,7 @@ class Scheduler:
         without: tuple[int, Shape] | None,
         pools: Collection[str] | None,
     ) -> bool:
-        """Answer the question of `situate.spot.capacity.free_capacity.Room`.
+        """Answer the question of `situate.spot.capacity.free_capacity.FreeCapacity`.
 
         `facts` are those of the seats. `without` is a seat and the shape of the pod to leave out.
         """

@@ -173,7 +173,7 @@ class SpotWorld:
         return self._tuples[owner]
 
     def fits(self, pod: PodFacts, capacity: Capacity, without: PodFacts | None, pools: Collection[str] | None) -> bool:
-        """Answer the question of `situate.spot.capacity.free_capacity.Room`."""
+        """Answer the question of `situate.spot.capacity.free_capacity.FreeCapacity`."""
         known = self.pods.get(pod.uid)
         if known is None:
             return False

@@ -19,7 +19,7 @@ _CONNECTION_CUT = WebhookReply(error="EOF")
 
 
 class MemoryEndpoint:
-    """A `Door`. Any code may call `ask`. The controller calls the rest."""
+    """A `WebhookEndpoint`. Any code may call `ask`. The controller calls the rest."""
 
     def __init__(self, process: Process, answer: AnswerReview, answered: Callable[[Reply], None]) -> None:
         """`answered` is called with every answer at the moment when it is given."""

@@ -151,7 +151,7 @@ class LedgerRun:
             self.undelivered_events.setdefault(_object_key(event), deque()).append(event)
 
     def _submit(self, action: Action) -> None:
-        """Queue a write. It replaces an unsent older write of the same slot (as `Performing` does)."""
+        """Queue a write. It replaces an unsent older write of the same slot (as `Applier` does)."""
         if (written := written_object(action)) is not None:
             slot = written, slot_of(action)
             self.writes = deque(each for each in self.writes if (written_object(each), slot_of(each)) != slot)

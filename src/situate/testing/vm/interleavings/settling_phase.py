@@ -13,7 +13,10 @@ from situate.vm.ledger.grants.arithmetic import pod_after_grant
 from situate.vm.model.pods_and_nodes import Pod
 
 SETTLING_S: Final = (10.0,) * 4 + (60.0,) * 4 + (1400.0,) * 6
-"""Seconds between `Beat` events. Cool-downs and back-offs of a history of this length are over within their sum."""
+"""Seconds between `TimerFired` events.
+
+Cool-downs and back-offs of a history of this length are over within their sum.
+"""
 QUIET_S: Final = (30.0, 30.0, 700.0, 700.0)
 
 

@@ -34,7 +34,7 @@ NO_REF: Final = Ref("", "")
 def make_due_plans(draft: Draft) -> None:
     """Make at most one plan for a Pod and one for a node, so that a decision stays short.
 
-    Another `Beat` is then due at once.
+    Another `TimerFired` is then due at once.
     """
     uid = next(_due_pods(draft), None)
     if uid is not None:
